@@ -15,44 +15,44 @@ from ..core.version import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Heading -> command -> module and short help. Kept as data so that `runner --help` imports none of
-# them. Add-ons (addons.py) bring more.
+# Heading -> command -> folder of the module that has its name, and short help. Kept as data so that
+# `runner --help` imports none of them. Add-ons (addons.py) bring more.
 GROUPS = {
     "Train": {
-        "launch": ("train.launch", "Run a trainer on N ranks, in a container."),
-        "plan": ("train.plan", "Show how a launch would be configured, and why."),
-        "recipes": ("train.recipes", "List the packaged trainers; show or copy one."),
-        "data": ("train.data", "Download, pack, check and generate datasets."),
+        "launch": ("train", "Run a trainer on N ranks, in a container."),
+        "plan": ("train", "Show how a launch would be configured, and why."),
+        "recipes": ("train", "List the packaged trainers; show or copy one."),
+        "data": ("train", "Download, pack, check and generate datasets."),
     },
     "Runs": {
-        "status": ("runs.status", "Show the state of a job."),
-        "list": ("runs.status", "List the runs."),
-        "logs": ("runs.logs", "Show a job's log."),
-        "explain": ("runs.explain", "Diagnose a failed job and suggest a fix."),
-        "wait": ("runs.job_control", "Wait for a job to end; exit with its exit code."),
-        "cancel": ("runs.job_control", "Cancel a job."),
-        "result": ("runs.job_control", "Show a run's final metrics."),
-        "compare": ("runs.compare", "Compare the settings and results of runs."),
-        "scale": ("runs.scale", "Run a scaling study; write tables and a drawing."),
+        "status": ("runs", "Show the state of a job."),
+        "list": ("runs", "List the runs."),
+        "logs": ("runs", "Show a job's log."),
+        "explain": ("runs", "Diagnose a failed job and suggest a fix."),
+        "wait": ("runs", "Wait for a job to end; exit with its exit code."),
+        "cancel": ("runs", "Cancel a job."),
+        "result": ("runs", "Show a run's final metrics."),
+        "compare": ("runs", "Compare the settings and results of runs."),
+        "scale": ("runs", "Run a scaling study; write tables and a drawing."),
     },
     "Interactive": {
-        "shell": ("interactive.shell", "Open a shell in an image on an allocated node."),
-        "exec": ("interactive.shell", "Run a command in the container of a running job."),
-        "jupyter": ("interactive.servers", "Start JupyterLab on a node, protected by a token."),
-        "tensorboard": ("interactive.servers", "Start TensorBoard for one or more runs."),
+        "shell": ("interactive", "Open a shell in an image on an allocated node."),
+        "exec": ("interactive", "Run a command in the container of a running job."),
+        "jupyter": ("interactive", "Start JupyterLab on a node, protected by a token."),
+        "tensorboard": ("interactive", "Start TensorBoard for one or more runs."),
     },
     "Images": {
-        "build": ("images.build", "Build an image without root."),
-        "pull": ("images.registry", "Pull an image and store it by its digest."),
-        "push": ("images.registry", "Push an image to a registry."),
-        "images": ("images.images", "List the stored images; remove unused ones."),
-        "inspect": ("images.verify", "Show an image's metadata."),
-        "verify": ("images.verify", "Verify an image: signature, digest, contents, two ranks."),
+        "build": ("images", "Build an image without root."),
+        "pull": ("images", "Pull an image and store it by its digest."),
+        "push": ("images", "Push an image to a registry."),
+        "images": ("images", "List the stored images; remove unused ones."),
+        "inspect": ("images", "Show an image's metadata."),
+        "verify": ("images", "Verify an image: signature, digest, contents, two ranks."),
     },
     "This machine": {
-        "doctor": ("machine.doctor", "Check this machine, an image and a short job."),
-        "sites": ("machine.sites", "List the known sites; write a profile for this one."),
-        "config": ("machine.config", "Show the effective settings; trust a folder's files."),
+        "doctor": ("machine", "Check this machine, an image and a short job."),
+        "sites": ("machine", "List the known sites; write a profile for this one."),
+        "config": ("machine", "Show the effective settings; trust a folder's files."),
     },
 }
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return _addons_command(ctx, cmd_name)
-        module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __name__)
+        module = importlib.import_module(f".{COMMANDS[cmd_name][0]}.{cmd_name}", __name__)
         return cast(click.Command, getattr(module, f"{cmd_name.replace('-', '_')}_command"))
 
     def resolve_command(

@@ -19,6 +19,11 @@ LEAST = 80  # columns that a terminal is taken to have at least
 COLUMN_GAP = 2  # blanks between the columns of a table
 
 
+def at_terminal() -> bool:
+    """Whether somebody types, and reads what is printed."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 

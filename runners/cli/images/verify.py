@@ -1,9 +1,8 @@
-"""Commands that inspect and verify an image."""
+"""`runner verify`: whether an image is what it claims to be."""
 
 from __future__ import annotations
 
 import sys
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,33 +15,6 @@ from .. import options, printer
 
 if TYPE_CHECKING:
     from ...images import verify
-
-
-@click.command("inspect", epilog="Example: runner inspect horovod_cpu.sif --json")
-@click.argument("image")
-@options.as_json
-def inspect_command(image: str, as_json: bool) -> None:
-    """Show the metadata of any IMAGE: a file, a sandbox folder or a name.
-
-    Each fact is read from a label, from the file, or inside the image; otherwise it is unknown.
-    Help, runscript, environment, test and definition follow. Apptainer or Singularity reads them
-    from a SIF file; those of a sandbox, or of a file without metadata, are read without running
-    anything of it.
-    """
-    path = local_image.file_of(image)
-    from ...images import inspect, metadata
-
-    inspected, about = inspect.inspect(path), metadata.read(path)
-    facts = {name: asdict(fact) for name, fact in inspected.facts.items()}
-    rows = [[name, fact.value, fact.source] for name, fact in inspected.facts.items()]
-    value = {"image": str(path), "facts": facts, **about.sections()}
-    printer.json_or_table(as_json, value, rows, ["fact", "value", "from"])
-    for heading, text in () if as_json else about.texts():
-        click.echo(f"\n{heading}:\n{textwrap.indent(harmless(text), '  ')}")
-    if inspected.problem:
-        printer.tell(f"cannot look into it: {inspected.problem}")
-    if about.problem:
-        printer.tell(str(about.problem))
 
 
 @click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")

@@ -20,6 +20,14 @@ from .. import printer
 from ..runs import follow, job_end
 from ..train import plan_view
 
+loopback = click.option(
+    "--loopback",
+    is_flag=True,
+    help="listen on the node's loopback address only; the tunnel then needs ssh to the node",
+)
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="print JSON once the server answers, and exit"
+)
 TITLES = {servers.JUPYTER: "JupyterLab", servers.TENSORBOARD: "TensorBoard"}
 
 

@@ -8,12 +8,21 @@ from typing import Any
 from ...core.job_record import Job, JobState
 from ...core.remedy import change
 from ...jobs import stalls, wording
+from ...jobs.find import Runs
 from ...jobs.resource_use import RunUse
-from ...launching import suggest
+from ...launching import run_status, suggest
 from ...launching.run_status import RunDetails, RunStatus
+from .. import printer
 
 HEADERS = ["id", "run", "state", "nodes", "elapsed", "left", "step", "loss", "rate", "exit", "why"]
 SPARE = ("nodes", "left", "rate")  # where the terminal is narrow
+
+
+def show(runs: Runs, as_json: bool) -> None:
+    """Print how runs stand, a row for each."""
+    statuses = run_status.of_runs(runs, printer.Console())
+    rows, headers = table(statuses)
+    printer.json_or_table(as_json, [facts(status) for status in statuses], rows, headers, SPARE)
 
 
 def details(known: RunDetails) -> dict[str, Any]:

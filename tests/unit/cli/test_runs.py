@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli.runs.job_control import cancel_command
-from runners.cli.runs.status import list_command, status_command
+from runners.cli.runs.cancel import cancel_command
+from runners.cli.runs.list import list_command
+from runners.cli.runs.status import status_command
 from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.model import SchedulerName

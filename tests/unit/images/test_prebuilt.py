@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from runners.cli.images.registry import pull_command
+from runners.cli.images.pull import pull_command
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
 from runners.core.version import __version__

@@ -1,4 +1,4 @@
-"""`runner jupyter` and `runner tensorboard`."""
+"""`runner jupyter`: JupyterLab on a node, or a kernel for another Jupyter server."""
 
 from __future__ import annotations
 
@@ -15,31 +15,16 @@ from ..invocation import SettingsCommand
 from ..train import plan_view
 from . import web_session
 
-JUPYTER_EXAMPLE = """\b
+EXAMPLE = """\b
 Examples:
   runner jupyter --image horovod_cpu.sif
   runner jupyter --image horovod_gpu.sif --gpus-per-node 1 -c 8 -t 4:00:00
   runner jupyter jupyter-1
   runner jupyter --kernel horovod --image horovod_cpu.sif
 """
-TENSORBOARD_EXAMPLE = """\b
-Examples:
-  runner tensorboard
-  runner tensorboard torch_mnist-1 torch_mnist-2 -t 30
-  runner tensorboard --scheduler local
-  runner tensorboard tensorboard-1
-"""
-_loopback = click.option(
-    "--loopback",
-    is_flag=True,
-    help="listen on the node's loopback address only; the tunnel then needs ssh to the node",
-)
-_as_json = click.option(
-    "--json", "as_json", is_flag=True, help="print JSON once the server answers, and exit"
-)
 
 
-@click.command("jupyter", cls=SettingsCommand, epilog=JUPYTER_EXAMPLE)
+@click.command("jupyter", cls=SettingsCommand, epilog=EXAMPLE)
 @options.job
 @options.setting_options
 @click.option(
@@ -47,9 +32,9 @@ _as_json = click.option(
     metavar="NAME",
     help="write a kernel of the image for another Jupyter server, such as the site's hub, and stop",
 )
-@_loopback
+@web_session.loopback
 @options.dry_run
-@_as_json
+@web_session.as_json
 def jupyter_command(
     job: str | None, kernel: str | None, loopback: bool, dry_run: bool, as_json: bool, **values: Any
 ) -> None:
@@ -74,31 +59,6 @@ def jupyter_command(
     request = SessionRequest(flags, invocation.again(), dry_run, loopback)
     made = servers.jupyter(request, printer.Console())
     web_session.start(made, servers.JUPYTER, dry_run, as_json)
-
-
-@click.command("tensorboard", cls=SettingsCommand, epilog=TENSORBOARD_EXAMPLE)
-@click.argument("job", nargs=-1)
-@options.setting_options
-@_loopback
-@options.dry_run
-@_as_json
-def tensorboard_command(
-    job: tuple[str, ...], loopback: bool, dry_run: bool, as_json: bool, **values: Any
-) -> None:
-    """Start TensorBoard for one or more runs (default: the last one); or reconnect to JOB.
-
-    It runs in a separate small job, in the image of the first run, protected by a token that only
-    you can read, until the job ends: without --time after one hour.
-    """
-    flags = options.flags(values)
-    shown = servers.runs_to_show(job, options.folder(values["runs_dir"]))
-    if session := servers.session_meant(job, shown):
-        web_session.reconnect(session, flags, servers.TENSORBOARD, as_json)
-        return
-    plan_view.warn_of_secrets()
-    request = SessionRequest(flags, invocation.again(), dry_run, loopback)
-    made = servers.tensorboard(request, shown, printer.Console())
-    web_session.start(made, servers.TENSORBOARD, dry_run, as_json)
 
 
 def _write_kernel(name: str, flags: dict[str, Any], dry_run: bool) -> None:

@@ -1,4 +1,4 @@
-"""Commands for registries: pull, push."""
+"""`runner pull`: an image from a registry, or from the source of prebuilt ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import click
 
 from ...core import machine
 from ...core.text import human_size
-from ...images import local_image, pull, push, reference
+from ...images import pull
 from .. import options, printer, progress
 
-PULL_EXAMPLE = """\b
+EXAMPLE = """\b
 Examples:
   runner pull gpu
   runner pull cpu --or-build
@@ -19,16 +19,9 @@ Examples:
   runner pull docker://nvcr.io/nvidia/pytorch:24.12-py3 --name pytorch
   runner pull train.sif --digest sha256:2c26b46b68ffc68f...
 """
-PUSH_EXAMPLE = """\b
-Examples:
-  runner push horovod_cpu.sif oras://registry.example.org/team/train:v1
-  runner push horovod_cpu.sif docker://registry.example.org/team/train:v1
-  runner push --list horovod_gpu.sif oras://registry.example.org/kit
-  runner push --list horovod_gpu.sif /shared/images
-"""
 
 
-@click.command("pull", epilog=PULL_EXAMPLE)
+@click.command("pull", epilog=EXAMPLE)
 @click.argument("uri", required=False)
 @click.option("--name", help="name in the images folder (default: IMAGE_TAG.sif)")
 @click.option("--digest", default="", help="expected digest; for docker:// that of the manifest")
@@ -66,50 +59,3 @@ def _pull_or_build(uri: str | None, as_json: bool, values: dict[str, Any]) -> No
     options, shown = {**values, "json": as_json}, progress.phases()
     given = [name for name, value in options.items() if value and name != "arch"]
     build.show(pull_or_build(uri, values["arch"], given, printer.Console(), shown), shown)
-
-
-@click.command("push", epilog=PUSH_EXAMPLE)
-@click.argument("image")
-@click.argument("uri")
-@click.option(
-    "--list",
-    "listed",
-    is_flag=True,
-    help="list it at URI, a source of `runner pull cpu` and `gpu`",
-)
-@options.no_https
-@options.as_json
-def push_command(image: str, uri: str, listed: bool, plain: bool, as_json: bool) -> None:
-    """Push IMAGE, a .sif file or a name, to a registry.
-
-    oras:// stores the file unchanged. docker:// converts it to an OCI image, for Podman, Docker,
-    Shifter and others.
-
-    With --list IMAGE is one of this project, and URI a source: oras://HOST/FOLDER or a folder. The
-    image goes there by name, version and architecture, and its digest into prebuilt.toml beside it.
-    """
-    if listed:
-        _push_listed(image, uri, plain, as_json)
-        return
-    target = reference.target(uri)
-    path = local_image.find(image)
-    with progress.display() as display:
-        pushed = push.push(path, target, plain, display)
-    if as_json:
-        printer.print_json({"uri": target.source, **vars(pushed)})
-        return
-    click.echo(f"{target.source}: {pushed.digest}", err=True)
-    click.echo(target.at(pushed.manifest).text)
-
-
-def _push_listed(image: str, source: str, plain: bool, as_json: bool) -> None:
-    from ...images import push_listed
-
-    path = local_image.find(image)
-    with progress.display() as display:
-        uri, made = push_listed.push_listed(path, source, plain, display)
-    if as_json:
-        printer.print_json({"uri": uri, **vars(made)})
-        return
-    click.echo(f"{uri}: {made.digest}", err=True)
-    click.echo(uri)
