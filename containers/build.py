@@ -24,6 +24,7 @@ from runners.core.disk_space import Needs
 from runners.core.errors import Refused, SystemFault
 
 from . import (
+    append_trainers,
     apptainer,
     build_modes,
     build_record,
@@ -32,13 +33,12 @@ from . import (
     lockfile,
     process,
     sif_write,
-    trainers,
     wheels,
 )
 from .apptainer import Apptainer, Build
+from .build_plan import EPOCH, BuildOptions, BuildPlan
 from .build_steps import BuildProgress, BuildStep
-from .catalogue import CHECKOUT, HERE
-from .plan import EPOCH, BuildOptions, BuildPlan
+from .image_catalogue import CHECKOUT, HERE
 
 # Ten times and more is what emulation takes, of the self-test's limit too.
 SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
@@ -138,7 +138,7 @@ class Builder:
                 needed=True,
                 usual=self.usual("image"),
                 make=self.make_image,
-                command=lambda: trainers.append_command(Path("trainers"), plan.output),
+                command=lambda: append_trainers.append_command(Path("trainers"), plan.output),
                 status=self.last_line("image"),
             ),
         ]
@@ -282,8 +282,8 @@ class Builder:
         try:
             with atomic.new_file(plan.output) as part:
                 self.append_trainers(part, log)
-                usable = trainers.for_frameworks(CHECKOUT, plan.frameworks)
-                self.apptainer.run(trainers.import_command(part, usable), log)
+                usable = append_trainers.for_frameworks(CHECKOUT, plan.frameworks)
+                self.apptainer.run(append_trainers.import_command(part, usable), log)
         except sif.SifError as error:
             raise SystemFault(f"{plan.environment} is damaged: {error}\nRemove it.") from None
         sha256 = f"sha256:{digest.sha256(plan.output)}"
@@ -294,11 +294,11 @@ class Builder:
         like, work = self.plan.environment, self.plan.folders.temporary / "image"
         with process.emptied(work):
             folder, squashfs = work / "stage", work / "part.sqfs"
-            trainers.stage(CHECKOUT, folder)
-            self.apptainer.run(trainers.compile_command(like, folder), log)
-            trainers.extract_file_system(like, squashfs)
-            self.apptainer.run(trainers.append_command(folder, squashfs), log)
-            recipes = ",".join(trainers.names(CHECKOUT))
+            append_trainers.stage(CHECKOUT, folder)
+            self.apptainer.run(append_trainers.compile_command(like, folder), log)
+            append_trainers.extract_file_system(like, squashfs)
+            self.apptainer.run(append_trainers.append_command(folder, squashfs), log)
+            recipes = ",".join(append_trainers.names(CHECKOUT))
             labels = {**self.plan.revision.labels(), "recipes": recipes}
             sif_write.write(like, squashfs, labels, EPOCH, image)
 

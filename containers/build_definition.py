@@ -20,10 +20,10 @@ from . import apptainer, apt, build_record, build_steps, definition, process
 from .added_packages import AddedPackages
 from .apptainer import Apptainer, Build
 from .build_folders import BuildFolders
+from .build_plan import USUAL_LEVEL, ZSTD
 from .build_steps import BuildProgress, BuildStep
 from .definition import Base
 from .foreign_horovod import HorovodBuild
-from .plan import USUAL_LEVEL, ZSTD
 
 # A base of unknown size: what the larger of our own images comes to while it is built.
 UNKNOWN = Needs(4 * 10**9, 50_000)

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from runners.core.machine import MACHINES
 
 from . import debian, lockfile
-from .catalogue import CHECKOUT, HERE, Image
 from .horovod_image import labels, selftest
+from .image_catalogue import CHECKOUT, HERE, Image
 
 REVISION = re.compile(r"^\d+:|-[^-]*$")  # of a Debian version, epoch and packaging
 OPERATIONS = {"": "mpi,gloo", "12": "nccl,mpi,gloo", "13": "nccl,mpi,gloo"}  # by CUDA's release

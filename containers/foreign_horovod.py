@@ -17,7 +17,7 @@ from typing import Any
 from runners.core.errors import Refused, SystemFault
 from runners.core.machine import architecture
 
-from . import apptainer, catalogue, horovod_source, lockfile
+from . import apptainer, horovod_source, image_catalogue, lockfile
 from .definition import STAGE, Base
 from .lockfile import Pin, normalised
 
@@ -133,7 +133,7 @@ class HorovodBuild:
 
 
 def _pin(name: str) -> Pin:
-    lock = catalogue.HERE / catalogue.image("cpu", architecture()).lock
+    lock = image_catalogue.HERE / image_catalogue.image("cpu", architecture()).lock
     (package,) = (p for p in [*lockfile.read(lock), *lockfile.build(lock)] if p.name == name)
     return package
 
@@ -167,7 +167,7 @@ def build_for(target: Target, packages: Mapping[str, str]) -> HorovodBuild:
 
 
 def _ask(target: Target) -> dict[str, Any]:
-    program = (catalogue.HERE / "probe_compilers.py").read_text(encoding="utf-8")
+    program = (image_catalogue.HERE / "probe_compilers.py").read_text(encoding="utf-8")
     done = target.ask("-c", program)
     if done.returncode:
         raise SystemFault(f"nothing can be tried in {target.name}", done.stderr)

@@ -24,22 +24,22 @@ from runners.core.errors import Refused, SystemFault, UsageError
 from . import (
     added_packages,
     build_steps,
-    catalogue,
     foreign_horovod,
     host_horovod,
     host_tools,
+    image_catalogue,
     installed_edits,
     lockfile,
     pip,
     process,
     wheels,
 )
+from .build_plan import BuildOptions, BuildPlan, make
 from .build_steps import BuildProgress
 from .foreign_horovod import Target
 from .host_horovod import Compilation
 from .host_tools import Mpi
 from .lockfile import Pin, normalised
-from .plan import BuildOptions, BuildPlan, make
 
 NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
 
@@ -174,7 +174,7 @@ def _fill(
     host_horovod.install(options.folder, plan.wheels, what, log)
     (site,) = options.folder.glob("lib/python3.*/site-packages")
     program = [str(options.folder / "bin" / "python"), "-m", installed_edits.__name__]
-    process.run([*program, str(site)], log, os.environ, catalogue.CHECKOUT)
+    process.run([*program, str(site)], log, os.environ, image_catalogue.CHECKOUT)
 
 
 def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> Made:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runners.core import atomic, digest
 
-from . import catalogue, horovod_source, host_tools, lockfile, process
+from . import horovod_source, host_tools, image_catalogue, lockfile, process
 from .host_tools import Mpi
 
 OURS = ("horovod/**/*.*", "horovod_source.py", "host_horovod.py", "host_tools.py")
@@ -23,7 +23,7 @@ OURS = ("horovod/**/*.*", "horovod_source.py", "host_horovod.py", "host_tools.py
 class Compilation:
     """For which Python, from which wheels, with which MPI and variables it is compiled."""
 
-    image: catalogue.Image
+    image: image_catalogue.Image
     python: Path
     wheels: Path
     mpi: Mpi | None
@@ -32,19 +32,19 @@ class Compilation:
 
     def key(self) -> str:
         """Name the result by all that decides it."""
-        lock = catalogue.HERE / self.image.lock
+        lock = image_catalogue.HERE / self.image.lock
         pins = [pin.line() for pin in [*lockfile.against(lock), *lockfile.build(lock)]]
         compiler = self.mpi.compiler.resolve() if self.mpi else None
         library = digest.sha256(Path(self.library)) if self.library else "none"
         mpi = f"{compiler} {self.library} {library}"
         modules = self.environ.get("LOADEDMODULES", "")
-        files = [path for name in OURS for path in sorted(catalogue.HERE.glob(name))]
+        files = [path for name in OURS for path in sorted(image_catalogue.HERE.glob(name))]
         return digest.key(
             pins="\n".join(pins),
             mpi=mpi,
             modules=modules,
             python=str(self.python.resolve()),
-            files=digest.of_files(files, catalogue.HERE),
+            files=digest.of_files(files, image_catalogue.HERE),
         )
 
 
@@ -64,7 +64,7 @@ def _compile(compilation: Compilation, work: Path, result: Path, log: Path) -> N
     process.run(
         [str(compilation.python), "-m", "venv", "--without-pip", str(venv)], log, os.environ
     )
-    lock = catalogue.HERE / compilation.image.lock
+    lock = image_catalogue.HERE / compilation.image.lock
     pins = [*lockfile.against(lock), *(p for p in lockfile.build(lock) if p.name != "horovod")]
     wanted = work / "requirements.txt"
     wanted.write_text(lockfile.lines(pins))
@@ -85,7 +85,7 @@ def variables(compilation: Compilation, venv: Path, tools: Path) -> dict[str, st
     path = f"{venv / 'bin'}{os.pathsep}{compilation.environ.get('PATH', os.defpath)}"
     environ = {**compilation.environ, "PATH": path}
     environ.update(compilation.mpi.variables(tools, path) if compilation.mpi else {})
-    names = {pin.name for pin in lockfile.against(catalogue.HERE / compilation.image.lock)}
+    names = {pin.name for pin in lockfile.against(image_catalogue.HERE / compilation.image.lock)}
     tensorflow = ["TENSORFLOW"] if any(name.startswith("tensorflow") for name in names) else []
     environ.update(
         horovod_source.variables(("PYTORCH", *tensorflow), mpi=compilation.mpi is not None)

@@ -24,7 +24,7 @@ from runners.core import atomic
 from runners.core.errors import Refused, RunnerError, SystemFault
 from runners.core.machine import AMD64, MACHINES, architecture
 
-from . import build_modes, catalogue, debian, lockfile, pip, process
+from . import build_modes, debian, image_catalogue, lockfile, pip, process
 from .lockfile import Pin
 
 HEADER = """\
@@ -88,9 +88,9 @@ def interpreter(python: str, pyenv: Path) -> str:
     )
 
 
-def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
+def renew_python(image: image_catalogue.Image, source: pip.PackageSource) -> None:
     """Write the wheels of an image's lock. Raises RunnerError."""
-    folder, machine = catalogue.HERE, MACHINES[image.architecture]
+    folder, machine = image_catalogue.HERE, MACHINES[image.architecture]
     target = pip.target(image.python, image.glibc_minor, machine)
     lock, wheels = folder / image.lock, [*target, *source.options()]
     wanted = [folder / name for name in image.requirements]
@@ -104,10 +104,10 @@ def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     tools = resolve(machine, inputs, wheels, runtime)
     # The one package taken as source. All that it requires is among the packages of the image.
     archive = ["--no-deps", "--no-binary=horovod", *source.options()]
-    tools += resolve(machine, [folder / catalogue.SOURCE_INPUT], archive, runtime)
+    tools += resolve(machine, [folder / image_catalogue.SOURCE_INPUT], archive, runtime)
     present = {pin.name for pin in runtime}
     build = [pin for pin in tools if pin.name not in present]
-    names = ", ".join([*image.requirements, *image.build_inputs, catalogue.SOURCE_INPUT])
+    names = ", ".join([*image.requirements, *image.build_inputs, image_catalogue.SOURCE_INPUT])
     header = HEADER.format(inputs=names, python=image.python, machine=machine)
     text = lockfile.render(against, others, header) + lockfile.lines(build, lockfile.BUILD_MARK)
     if lock.exists():
@@ -117,13 +117,13 @@ def renew_python(image: catalogue.Image, source: pip.PackageSource) -> None:
     print(f"{image.lock}: packages of Python: {len(runtime)}, to compile: {len(build)}")
 
 
-def renew_debian(image: catalogue.Image) -> None:
+def renew_debian(image: image_catalogue.Image) -> None:
     """Write the versions of the Debian packages, as the archive has them now, into the lock."""
     build_modes.needs_emulation(image.architecture)
-    lock = catalogue.HERE / image.lock
+    lock = image_catalogue.HERE / image.lock
     definitions = zip(debian.SECTIONS, (image.definition, image.wheel_definition))
     sections = {
-        name: installed_versions(image, catalogue.HERE / path) for name, path in definitions
+        name: installed_versions(image, image_catalogue.HERE / path) for name, path in definitions
     }
     text = "".join(
         line
@@ -135,7 +135,7 @@ def renew_debian(image: catalogue.Image) -> None:
     print(f"{image.lock}: packages of Debian: {counts}")
 
 
-def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
+def installed_versions(image: image_catalogue.Image, path: Path) -> dict[str, str]:
     """What a definition's packages come to today: by making its base. Raises RunnerError."""
     archive = debian.find_archive(os.environ)
     mode = "root" if os.geteuid() == 0 else "unshare"
@@ -147,13 +147,13 @@ def installed_versions(image: catalogue.Image, path: Path) -> dict[str, str]:
         return debian.installed(layer)
 
 
-def renew(image: catalogue.Image, options: argparse.Namespace, words: Sequence[str]) -> None:
+def renew(image: image_catalogue.Image, options: argparse.Namespace, words: Sequence[str]) -> None:
     """Renew one image's lock, by a Python of the image's version. Raises RunnerError."""
     if image.python != PYTHON:
         pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
         program = [interpreter(image.python, pyenv), "-m", "containers.lock"]
         command = [*program, image.short, f"--arch={image.architecture}", *words]
-        if subprocess.run(command, cwd=catalogue.CHECKOUT).returncode:
+        if subprocess.run(command, cwd=image_catalogue.CHECKOUT).returncode:
             raise SystemFault(f"{image.lock} was not renewed; the reason is above")
         return
     if options.only != "debian":
@@ -173,9 +173,9 @@ def main(argv: Sequence[str]) -> int:
     # This machine's first: the others' may be refused for want of emulation.
     kinds = [options.arch] if options.arch else sorted(MACHINES, key=architecture().__ne__)
     try:
-        for kind, name in itertools.product(kinds, options.image or catalogue.IMAGES):
-            if options.image or kind == AMD64 or name in catalogue.FOR_ARM:
-                renew(catalogue.image(name, kind), options, words)
+        for kind, name in itertools.product(kinds, options.image or image_catalogue.IMAGES):
+            if options.image or kind == AMD64 or name in image_catalogue.FOR_ARM:
+                renew(image_catalogue.image(name, kind), options, words)
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

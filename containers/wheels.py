@@ -18,7 +18,7 @@ from runners.core import atomic
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.machine import MACHINES, architecture
 
-from . import catalogue, lockfile, pip
+from . import image_catalogue, lockfile, pip
 from .lockfile import Pin
 
 SOURCES = frozenset({"horovod"})  # taken as source archives; everything else as wheels
@@ -32,9 +32,9 @@ CPU_INDEX_VARIABLE = "RUNNER_TORCH_CPU_INDEX"
 NAMED = f"{CPU_INDEX_VARIABLE}=ADDRESS: what pytorch.org/get-started shows for pip and CPU"
 
 
-def fetch(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> None:
+def fetch(image: image_catalogue.Image, source: pip.PackageSource, folder: Path) -> None:
     """Fill `folder`, which appears only when complete. Raises RunnerError."""
-    lock = catalogue.HERE / image.lock
+    lock = image_catalogue.HERE / image.lock
     pins = [*lockfile.read(lock), *lockfile.build(lock)]
     archives = [pin for pin in pins if pin.name in SOURCES]
     builds = [pin for pin in pins if pin.version.endswith(CPU)]
@@ -53,7 +53,7 @@ def fetch_archives(pins: Sequence[Pin], source: pip.PackageSource, folder: Path)
         _download_archives(pins, source, part)
 
 
-def command(image: catalogue.Image, source: pip.PackageSource, folder: Path) -> list[str]:
+def command(image: image_catalogue.Image, source: pip.PackageSource, folder: Path) -> list[str]:
     """A command that does the same by hand."""
     program = ["python3", "-m", "containers.wheels", image.short, f"--arch={image.architecture}"]
     return [*program, f"--into={folder}", *source.options()]
@@ -139,13 +139,13 @@ def _names(pins: Sequence[Pin]) -> list[str]:
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m containers.wheels", description=__doc__)
-    parser.add_argument("image", choices=sorted(catalogue.IMAGES))
+    parser.add_argument("image", choices=sorted(image_catalogue.IMAGES))
     parser.add_argument("--arch", choices=sorted(MACHINES), default=architecture())
     parser.add_argument("--into", metavar="DIR", required=True, type=Path, help="a new folder")
     pip.add_options(parser)
     options = parser.parse_args(argv)
     try:
-        image = catalogue.image(options.image, options.arch)
+        image = image_catalogue.image(options.image, options.arch)
         fetch(image, pip.PackageSource.of(vars(options)), options.into.absolute())
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)

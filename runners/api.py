@@ -22,7 +22,7 @@ from .core.plan import Caution, Plan
 from .core.progress import Listener
 from .core.remedy import command
 from .explain.explanation import Explanation
-from .jobs import find, job_status, logs
+from .jobs import find_run, job_status, logs
 from .jobs.logs import JobLog
 from .launching import end, follow, gather, run_group, run_status, submit
 from .launching.run_status import RunStatus as RunStatus
@@ -122,7 +122,7 @@ def job(name: str | None = None, *, runs_dir: str | Path | None = None) -> Job:
     """
     flags = _flags({"runs_dir": runs_dir})
     folder = Path(config.load(flags, os.environ, strict=False).get("runs-dir")).absolute()
-    return Job(find.find(name, folder)[0])
+    return Job(find_run.find(name, folder)[0])
 
 
 class Job:
@@ -142,7 +142,7 @@ class Job:
         return f"Job({self.id!r}, {str(self.folder)!r})"
 
     @property
-    def _run(self) -> find.Run:
+    def _run(self) -> find_run.Run:
         """The record on disk tells how a job ended; its scheduler forgets that."""
         return self._paths, job_record.load(self._paths)
 

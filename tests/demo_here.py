@@ -12,7 +12,7 @@ import sys
 import venv
 from pathlib import Path
 
-from containers import catalogue, lockfile
+from containers import image_catalogue, lockfile
 from runners.core.digest import key
 
 PACKAGES = ("numpy", "scikit-learn")
@@ -27,7 +27,9 @@ Two ranks trained one model on this machine, with PyTorch's DDP. What was left o
 
 def requirements() -> list[list[str]]:
     """Return what to ask pip for, best first: PyTorch without CUDA is a tenth of its download."""
-    pins = {pin.name: pin.version for pin in lockfile.read(catalogue.HERE / "horovod_cpu.lock")}
+    pins = {
+        pin.name: pin.version for pin in lockfile.read(image_catalogue.HERE / "horovod_cpu.lock")
+    }
     others = [f"{name}=={pins[name]}" for name in PACKAGES]
     torch = pins["torch"]
     return [[f"torch=={torch}", *others], [f"torch=={torch.partition('+')[0]}", *others]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ..core import signals
+from ..core import command_signals
 from ..core.version import __version__
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
             goes_on = "a job that was submitted goes on" if has_job else ""
             words = getattr(interrupt, "words", "") or goes_on
             click.echo("; ".join(filter(None, ("\nrunner: interrupted", words))), err=True)
-            ctx.exit(signals.code(interrupt))
+            ctx.exit(command_signals.code(interrupt))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, with aligned columns."""
@@ -187,7 +187,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def main() -> None:
     """Run the command line; turn the product's errors into a message and an exit code."""
-    signals.listen(lambda words: click.echo(f"runner: {words}", err=True))
+    command_signals.listen(lambda words: click.echo(f"runner: {words}", err=True))
     warnings.showwarning = _warn
     try:
         cli.main(prog_name="runner", standalone_mode=True)

@@ -10,7 +10,7 @@ from typing import Any, Callable
 import click
 
 from ..core.job_record import Job, JobPaths
-from ..jobs import find as lookup
+from ..jobs import find_run as lookup
 from ..settings import config
 from ..settings.table import GROUPS, SETTINGS, Setting
 

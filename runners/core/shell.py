@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Callable
 
+from .command_signals import Interrupted
 from .errors import MissingProgram, SystemFault
-from .signals import Interrupted
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 SECONDS_TO_END = 10.0

@@ -28,7 +28,7 @@ from ..core.files import DAMAGED
 from ..core.locks import exclusive
 from ..core.progress import Progress
 from . import manifest
-from .catalogue import CatalogueEntry, DatasetFile
+from .dataset_catalogue import CatalogueEntry, DatasetFile
 
 # What reading a malformed tar file, compressed or not, ends with.
 TAR_FAULTS = (tarfile.TarError, zlib.error, LZMAError, EOFError, *DAMAGED)

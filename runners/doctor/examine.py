@@ -22,8 +22,17 @@ from ..images import inspect
 from ..launching import gather
 from ..runtimes.limits import FILES
 from ..settings import config
-from . import timed, trial
-from .checks import container, environment, gpu, image, job, network, scratch, slurm
+from . import timed, trial_job
+from .checks import (
+    check_gpus,
+    check_image,
+    check_network,
+    check_runtime,
+    check_slurm,
+    check_variables,
+    job,
+    scratch,
+)
 from .finding import Finding
 from .timed import Subject, in_time
 
@@ -36,9 +45,9 @@ def examine(
     `max_wait` is how many seconds to wait for the job, None for no job; `typed` asks for it. Raises
     UsageError where a job is wanted and no image named, and for a site that is not here.
     """
-    site = gather.probe_site(flags, trial.PRESET, fresh=True)
+    site = gather.probe_site(flags, trial_job.PRESET, fresh=True)
     gather.only_here(site)
-    settings = config.load(flags, os.environ, trial.PRESET, site.profile)
+    settings = config.load(flags, os.environ, trial_job.PRESET, site.profile)
     name = settings.get("image")
     if max_wait is not None and not name:
         raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
@@ -53,16 +62,16 @@ def examine(
 
 def _trial(made: Plan, max_wait: float, typed: CommandLine, listener: Listener) -> list[Finding]:
     try:
-        paths, submitted = trial.submit(made, typed)
+        paths, submitted = trial_job.submit(made, typed)
     except RunnerError as error:
-        return [image.refused(error)]
+        return [check_image.refused(error)]
     listener.tell(f"job {submitted.id} submitted, in {paths.root}")
     return of_trial(paths, submitted, max_wait, listener)
 
 
 def of_trial(paths: JobPaths, submitted: Job, max_wait: float, listener: Listener) -> list[Finding]:
     """Wait for a trial that was submitted before; return its findings."""
-    return job.check(trial.wait(paths, submitted, max_wait, listener))
+    return job.check(trial_job.wait(paths, submitted, max_wait, listener))
 
 
 def _plan(
@@ -70,12 +79,12 @@ def _plan(
 ) -> tuple[Plan | None, list[Finding]]:
     """Return the plan of the job, None when there can be none, and what there is to say."""
     try:
-        made = gather.plan_for(trial.TRAINER, trial.PRESET, flags, site, dry_run, listener)
+        made = gather.plan_for(trial_job.TRAINER, trial_job.PRESET, flags, site, dry_run, listener)
         seen = _is_on_disk(made, *FILES, RuntimeName.NONE)
-        about = image.facts(inspect.inspect(made.spec.image.path)) if seen else []
-        return made, [*about, *image.plan(made)]
+        about = check_image.facts(inspect.inspect(made.spec.image.path)) if seen else []
+        return made, [*about, *check_image.plan(made)]
     except RunnerError as error:
-        return None, [image.refused(error)]
+        return None, [check_image.refused(error)]
 
 
 def _is_on_disk(made: Plan, *runtimes: RuntimeName) -> bool:
@@ -86,22 +95,26 @@ def _is_on_disk(made: Plan, *runtimes: RuntimeName) -> bool:
 def _subjects(site: Site, runs_dir: Path, file: Path | None) -> list[Subject]:
     """Return what is to be looked at; the image `file` is tried as a job would start it."""
     return [
-        Subject(container.ABOUT.subject, lambda: _containers(site, file), 180.0),
-        Subject(slurm.ABOUT.subject, lambda: _scheduler(site), 30.0),
-        Subject(gpu.ABOUT.subject, lambda: gpu.check(gpu.probe()), 40.0),
-        Subject(network.ABOUT.subject, lambda: network.check(network.probe()), 20.0),
+        Subject(check_runtime.ABOUT.subject, lambda: _containers(site, file), 180.0),
+        Subject(check_slurm.ABOUT.subject, lambda: _scheduler(site), 30.0),
+        Subject(check_gpus.ABOUT.subject, lambda: check_gpus.check(check_gpus.probe()), 40.0),
+        Subject(
+            check_network.ABOUT.subject, lambda: check_network.check(check_network.probe()), 20.0
+        ),
         Subject(scratch.ABOUT.subject, lambda: scratch.check(scratch.probe(runs_dir)), 40.0),
-        Subject(environment.ABOUT.subject, _environment, 20.0),
+        Subject(check_variables.ABOUT.subject, _environment, 20.0),
     ]
 
 
 def _containers(site: Site, file: Path | None) -> list[Finding]:
     runtime = shutil.which("apptainer") or shutil.which("singularity")
     if runtime is None:
-        return container.absent(site)
-    findings = container.check(container.probe(runtime, places.user(), _workplace()))
+        return check_runtime.absent(site)
+    findings = check_runtime.check(check_runtime.probe(runtime, places.user(), _workplace()))
     if file is not None:
-        findings.append(container.run(container.start("running the image", runtime, [str(file)])))
+        findings.append(
+            check_runtime.run(check_runtime.start("running the image", runtime, [str(file)]))
+        )
     return findings
 
 
@@ -114,9 +127,9 @@ def _workplace() -> Path:
 
 def _scheduler(site: Site) -> list[Finding]:
     if SchedulerName.SLURM not in site.schedulers:
-        return slurm.absent(site)
-    return slurm.check(site, slurm.probe())
+        return check_slurm.absent(site)
+    return check_slurm.check(site, check_slurm.probe())
 
 
 def _environment() -> list[Finding]:
-    return environment.check(os.environ, [item.name for item in interfaces()])
+    return check_variables.check(os.environ, [item.name for item in interfaces()])

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import LAUNCH, Remedy
 from . import (
-    container,
+    container_errors,
     ended_by_slurm,
     fallback,
     file_errors,
@@ -22,7 +22,7 @@ from . import (
     message_signatures,
     read_facts,
     rendezvous,
-    signals,
+    signal_errors,
     trainer_errors,
 )
 from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Precedence, Signature
@@ -31,8 +31,8 @@ from .findings import user_line
 from .fixes import edit
 
 MODULES = (
-    *(container, ended_by_slurm, fallback, file_errors, import_errors),
-    *(message_signatures, rendezvous, signals, trainer_errors),
+    *(container_errors, ended_by_slurm, fallback, file_errors, import_errors),
+    *(message_signatures, rendezvous, signal_errors, trainer_errors),
 )
 SIGNATURES: tuple[Signature, ...] = tuple(
     sorted(chain(*(module.SIGNATURES for module in MODULES)), key=attrgetter("precedence"))

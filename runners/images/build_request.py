@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from containers.catalogue import IMAGES
-from containers.plan import BuildOptions
+from containers.build_plan import BuildOptions
+from containers.image_catalogue import IMAGES
 
 from ..contract.words import WordEnum
 from ..core.errors import UsageError

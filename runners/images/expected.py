@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from containers import expected_labels
-from containers.catalogue import FOR_ARM, IMAGES, Image
+from containers.image_catalogue import FOR_ARM, IMAGES, Image
 
 from ..core import machine, places
 from ..core.machine import AMD64, ARM64

@@ -12,7 +12,7 @@ from ..core import sif, trust
 from ..core.errors import RunnerError
 from ..core.model import ImageInfo
 from ..core.text import utc
-from .facts import digest_cache, environment, image_labels, probe_image
+from .facts import digest_cache, environment_facts, image_labels, probe_image
 
 # Names are those of our labels; `containers/horovod_image/labels.py` writes them.
 SOFTWARE = (
@@ -68,10 +68,10 @@ def inspect(path: Path) -> Inspection:
     Raises Refused for an incomplete SIF file, SystemFault when it cannot be read, UsageError
     for an environment of another user that is not trusted.
     """
-    ours = environment.is_one(path)
+    ours = environment_facts.is_one(path)
     if ours:
         trust.check(path / "bin", os.environ)  # its Python runs outside of any container
-    labels = environment.read_labels(path) if ours else image_labels.read(path).labels
+    labels = environment_facts.read_labels(path) if ours else image_labels.read(path).labels
     facts = {**_of_file(path), **_created(path, labels)}
     facts.update({name: ImageFact(labels[name], LABEL) for name in LABELS if name in labels})
     inside, problem = {}, None
@@ -103,8 +103,8 @@ def probe(path: Path) -> dict[str, str]:
 
     Raises as `probe_image.versions` does.
     """
-    if environment.is_one(path):
-        return environment.facts(path)
+    if environment_facts.is_one(path):
+        return environment_facts.facts(path)
     if path.is_dir():
         return probe_image.everything(path)
     name = f"{digest_cache.digest(path)}-{probe_image.key()}"
@@ -138,8 +138,8 @@ def inspected(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
     `say` is told when this will take long, which is the first time for a file.
     """
     try:
-        if environment.is_one(image.path):
-            if not environment.known(image.path):
+        if environment_facts.is_one(image.path):
+            if not environment_facts.known(image.path):
                 say(f"inspecting {image.path}")
         elif image.path.is_dir() or not digest_cache.recall(image.path):
             say(f"inspecting {image.path.name}, which has no labels of this project")

@@ -16,7 +16,7 @@ from ..core import sif, untrusted_folder
 from ..core.errors import Refused, RunnerError, SystemFault
 from ..core.remedy import advice, command
 from . import container_runtime
-from .facts import environment
+from .facts import environment_facts
 
 # Its name in what the runtime answers, and its file in a sandbox; the longest last.
 SECTIONS = {
@@ -54,7 +54,7 @@ class Metadata:
 
 def read(path: Path) -> Metadata:
     """Return the texts of a SIF file or a sandbox; nothing of the image is executed."""
-    if environment.is_one(path):
+    if environment_facts.is_one(path):
         return Metadata()
     if path.is_dir():
         return _of_sandbox(path)

@@ -10,7 +10,7 @@ from ..core.errors import NotFound, UsageError
 from ..core.site import Prebuilt
 from ..core.toml_check import check, kinds
 from ..settings import config
-from ..sites import find
+from ..sites import find_site
 
 VARIABLE = "RUNNER_IMAGES_SOURCE"
 
@@ -39,7 +39,7 @@ def _said(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for path, table in tables:
         check(path, kinds(Prebuilt), table)
     yield from ((path, table.get("source", "")) for path, table in reversed(tables))
-    profile, _ = find.here(env)  # asks Slurm, and so comes after what files say
+    profile, _ = find_site.here(env)  # asks Slurm, and so comes after what files say
     if profile:
         yield f"site {profile.name}", profile.images.source
 

@@ -23,7 +23,7 @@ from . import push, reference
 from .prebuilt import PrebuiltSource
 from .reference import Digest, Reference
 from .registry import oci
-from .registry.api import Blob, Registry
+from .registry.registry_client import Blob, Registry
 
 FILE = "prebuilt.toml"
 REPOSITORY = "prebuilt"

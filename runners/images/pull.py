@@ -9,7 +9,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from containers.catalogue import IMAGES
+from containers.image_catalogue import IMAGES
 
 from ..core import disk_space, machine, places, sif
 from ..core.errors import NotFound, NotVerified, Refused, SystemFault, UsageError, nearest
@@ -20,7 +20,7 @@ from ..core.text import human_size, utc
 from . import local_image
 from .reference import FORMS, Reference, checked_digest, image_name, is_remote, parse
 from .registry import sources
-from .registry.api import OTHER_ARCH
+from .registry.registry_client import OTHER_ARCH
 from .registry.sources import ImageSource
 from .store import images_lock, in_use, store
 from .store.store import Stored

@@ -20,8 +20,8 @@ from ..core.progress import Progress
 from ..core.text import human_size
 from .reference import Reference
 from .registry import oci
-from .registry.api import Blob, Registry
 from .registry.oci import Layout
+from .registry.registry_client import Blob, Registry
 
 TARGETS = ("oras", "docker")
 REFUSED = (400, 415, 422)  # of a manifest: the registry knows the image's parts already

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from containers.catalogue import IMAGES
+from containers.image_catalogue import IMAGES
 
 from ..core import atomic, disk_space, sif
 from ..core.digest import digest_of

@@ -17,7 +17,7 @@ from ..core.model import SchedulerName
 from ..core.progress import Listener
 from ..schedulers import SCHEDULERS
 from . import script_starts
-from .find import Run, Runs
+from .find_run import Run, Runs
 
 SECONDS_BETWEEN_LOOKS = 0.2
 # Sites ask not to be asked often: what is seen in a run's folder comes first.

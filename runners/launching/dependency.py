@@ -15,8 +15,8 @@ from ..core.errors import NotFound, Refused, UsageError
 from ..core.job_record import Job, JobState
 from ..core.model import SchedulerName
 from ..core.remedy import command
-from ..jobs import find, job_status
-from ..jobs.find import Runs
+from ..jobs import find_run, job_status
+from ..jobs.find_run import Runs
 from ..planning import execution
 from ..planning.case import Case
 from ..schedulers import SCHEDULERS, capabilities
@@ -85,7 +85,7 @@ def _ids(
     """Return the numbers to wait for: of a run of ours, or the number that was given."""
     word, plus, minutes = name.partition("+")
     try:
-        runs = find.find_all(word, runs_dir)
+        runs = find_run.find_all(word, runs_dir)
     except NotFound:
         if SCHEDULERS[scheduler].is_id(name):
             return [name]  # a job of which we know nothing; the scheduler does
@@ -98,7 +98,7 @@ def _ids(
         return []
     _check_scheduler(word, runs, scheduler)
     reasons.append(f"{word} is {how}")
-    ids = [find.number(job.id) if len(runs) > 1 else job.id for _, job in runs]
+    ids = [find_run.number(job.id) if len(runs) > 1 else job.id for _, job in runs]
     return [id + plus + minutes for id in dict.fromkeys(ids)]
 
 

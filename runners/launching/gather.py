@@ -31,7 +31,7 @@ from ..planning import solver
 from ..planning.case import Case
 from ..schedulers import capabilities
 from ..settings import config, request, trainers
-from ..sites import find, probe
+from ..sites import find_site, probe
 from . import at_once, default_trainer, job_site, named_image
 from .named_image import NamedImage
 
@@ -49,7 +49,9 @@ def plan(
     Without a trainer it is the one of `default_trainer`.
     """
     problems = Problems()
-    here = problems.of(probe_site, flags, None) or probe_site({**flags, "site": find.NONE}, None)
+    here = problems.of(probe_site, flags, None) or probe_site(
+        {**flags, "site": find_site.NONE}, None
+    )
     name, words = trainer, tuple(args)
     if not name:
         name = default_trainer.of(_image_alone(flags, here, dry_run, listener))
@@ -171,19 +173,19 @@ def probe_site(
     settings = config.load(flags, os.environ, preset)
     name = settings.get("site")
     scheduler = request.one_of(SchedulerName, settings.get("scheduler"))
-    profile = find.find(name, here.cluster_name, host, os.environ)
+    profile = find_site.find(name, here.cluster_name, host, os.environ)
     queued = scheduler is None or capabilities(scheduler).queue
     if not (profile and name and queued):
         return replace(here, profile=profile)
-    if find.is_remote_site(profile, here.cluster_name, host, os.environ):
-        return find.remote(profile, os.getcwd())
+    if find_site.is_remote_site(profile, here.cluster_name, host, os.environ):
+        return find_site.remote(profile, os.getcwd())
     return replace(here, profile=profile)
 
 
 def only_here(site: Site, *remedies: Remedy) -> None:
     """Raise UsageError for a site that is not here, where its machines are needed."""
     if site.remote_site and site.profile:
-        raise find.refused(site.profile, os.uname().nodename, os.environ, *remedies)
+        raise find_site.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
 def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:
@@ -191,8 +193,8 @@ def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ..
     texts = settings.get("data")
     if not texts:
         return ()
-    from ..data import find
+    from ..data import find_data
 
-    datasets = find.all_of(texts, profile, os.environ)
+    datasets = find_data.all_of(texts, profile, os.environ)
     chosen = request.one_of(DataAccess, settings.get("stage-data"))
-    return datasets if chosen else tuple(map(find.measured, datasets))
+    return datasets if chosen else tuple(map(find_data.measured, datasets))

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..core import atomic, job_record, signals
+from ..core import atomic, command_signals, job_record
 from ..core.errors import Refused, RunnerError, UsageError
 from ..core.files import make_folder
 from ..core.job_record import ArrayPaths, Job, JobState, next_folder
 from ..core.remedy import change
-from ..jobs.find import Runs
+from ..jobs.find_run import Runs
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import Scheduler
 from . import run_folder
@@ -73,7 +73,7 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
     batch_list, root = batches(drafts, at_once), together(drafts)
     several = _several(drafts)
     folders = (*(draft.paths.root for draft in drafts), *[root] * several)
-    with signals.held(), run_folder.claimed(*folders):
+    with command_signals.held(), run_folder.claimed(*folders):
         run_folder.write_all(drafts)
         for batch in batch_list:
             _write_array(batch)

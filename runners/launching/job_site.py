@@ -66,9 +66,9 @@ def _with_host_mpi(spec: JobSpec, here: Site) -> Site:
     if spec.launcher is LauncherName.MPIRUN or spec.host_mpi:
         here = replace(here, mpirun=probe.mpirun())
     if spec.host_mpi and not (here.profile and here.profile.host_mpi):
-        from ..sites import host_mpi
+        from ..sites import find_host_mpi
 
-        here = replace(here, host_libraries=host_mpi.libraries())
+        here = replace(here, host_libraries=find_host_mpi.libraries())
     return here
 
 

@@ -90,7 +90,7 @@ def _unnamed_environment(settings: config.Config, here: Site) -> ImageInfo | Non
     active = any(os.environ.get(name) for name in ACTIVE)
     if not (active or runtime or settings.is_asked("module")):
         return None
-    from ..images.facts import environment as named  # 20 ms that other launches need not pay
+    from ..images.facts import environment_facts as named  # 20 ms that other launches need not pay
 
     names = [n for n in settings.get("module") or () if not runtimes.is_module_of_one(n)]
     profile = here.profile
@@ -123,7 +123,9 @@ def _looked_into(image: ImageInfo, listener: Listener) -> ImageInfo:
 def _image(name: str | None, runtime: RuntimeName, dry_run: bool, listener: Listener) -> ImageInfo:
     """Find the image; pull a URI now, unless it is only a dry run: never by the job's ranks."""
     if runtime not in FILES:
-        from ..images.facts import environment as named  # 20 ms that other launches need not pay
+        from ..images.facts import (
+            environment_facts as named,  # 20 ms that other launches need not pay
+        )
 
         return named.image(name, runtime)
     if not name or not reference.is_remote(name):

@@ -21,7 +21,7 @@ from ..core.job_record import Job, JobPaths, next_folder
 from ..core.model import JobSpec
 from ..core.plan import Plan
 from ..core.remedy import change
-from ..jobs import find
+from ..jobs import find_run
 from ..schedulers import capabilities
 from ..script import ranks, render
 from ..settings.trainers import RECIPES
@@ -219,7 +219,7 @@ def record(draft: Draft, id: str, array: str = "") -> Job:
         typed=_typed(draft),
     )
     job.save(draft.paths)
-    find.remember(plan.spec.runs_dir)
+    find_run.remember(plan.spec.runs_dir)
     return job
 
 

@@ -13,7 +13,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
-from ..jobs.find import Runs
+from ..jobs.find_run import Runs
 from . import end, job_array
 from .end import JobEnd
 

@@ -13,7 +13,7 @@ from ..core.progress import Listener
 from ..explain import read_facts
 from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail, resource_use
-from ..jobs.find import Runs
+from ..jobs.find_run import Runs
 from ..jobs.resource_use import RunUse
 from ..jobs.stalls import Stall
 from ..jobs.wording import reason_in_words

@@ -18,8 +18,8 @@ from ..core.plan import Caution, Plan
 from ..core.progress import Listener
 from ..core.remedy import advice
 from ..core.site import Site
-from ..jobs import find
-from ..jobs.find import Run, Runs
+from ..jobs import find_run
+from ..jobs.find_run import Run, Runs
 from ..schedulers import capabilities
 from . import gather, session_script, sessions, submit
 from .run_folder import Draft
@@ -67,8 +67,8 @@ def runs_to_show(names: Sequence[str], runs_dir: Path) -> Runs:
     Raises NotFound.
     """
     if names:
-        return [find.find(name, runs_dir) for name in names]
-    runs = [run for run in find.all_runs(runs_dir) if _has_written(run[0])]
+        return [find_run.find(name, runs_dir) for name in names]
+    runs = [run for run in find_run.all_runs(runs_dir) if _has_written(run[0])]
     if not runs:
         raise NotFound(f"no run in {runs_dir} has written for TensorBoard", "", "--runs-dir DIR")
     return runs[-1:]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..core import signals
+from ..core import command_signals
 from ..core.command_line import CommandLine, Given
 from ..core.errors import RunnerError, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
@@ -118,7 +118,7 @@ def submitted(
 
 def drafted(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
     """Submit what was drafted; keep the images of the store for as long as the runs' folders."""
-    with signals.held():
+    with command_signals.held():
         jobs = job_array.submit_all(drafts, at_once)
         for draft in drafts:
             if draft.plan.spec.image.digest:

@@ -26,10 +26,10 @@ from ..schedulers import SCHEDULERS
 from . import (
     cpu,
     execution,
+    gloo_network,
     gpu,
     gpu_default,
     host_mpi,
-    network,
     partition,
     process_group,
     requeue,
@@ -87,10 +87,10 @@ def _plan(case: Case, start: Start, log: DecisionLog) -> Plan:
     launching, controller = start.launching, start.wireup.controller
     partition.check(site, resources, log)
     cpus = cpu.choose(case, resources, launching, controller, log)
-    connected = network.choose(case, resources, controller, log)
+    connected = gloo_network.choose(case, resources, controller, log)
     variables = (
         *cpu.variables(resources),
-        *network.variables(case, resources, launching, controller, log),
+        *gloo_network.variables(case, resources, launching, controller, log),
     )
     libraries = host_mpi.choose(case, launching.launcher, controller, log)
     staged = staging.choose(case, resources, launching, log)
@@ -230,7 +230,7 @@ def _binds(spec: JobSpec, staged: Staging) -> tuple[BindMount, ...]:
         inner = "/" if each.squashfs else ""
         source = Staged(each.entry) if staged.copies_data else str(each.path)
         binds.append(BindMount(source, runtimes.data_target(each), True, inner))
-    binds += network.timeline_binds(spec)
+    binds += gloo_network.timeline_binds(spec)
     for folder in spec.profiling.folders if spec.profiling else ():
         if not SYSTEM.fullmatch(folder):
             binds.append(BindMount(folder, folder, read_only=True))

@@ -19,7 +19,7 @@ from ..core.progress import Listener
 from ..explain import read_facts
 from ..images.facts import digest_cache
 from ..jobs import job_status, resource_use
-from ..jobs.find import Runs
+from ..jobs.find_run import Runs
 from ..jobs.metrics_tail import RATE
 from .ranking import names, rank
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
 
-from ..core import job_record, signals
+from ..core import command_signals, job_record
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Listener
 from ..core.remedy import change
 from ..core.text import first_few
-from ..jobs import find, job_status
+from ..jobs import find_run, job_status
 from ..launching import submit
-from . import results, study
+from . import study, write_results
 from .drafts import Drafts, PlannedRun
 from .report import StudyReport
 from .study import ENDED, PointState, PointStatus, StudyChanges, StudyPaths, StudyRecord
@@ -86,7 +86,7 @@ def run(order: StudyOrder, listener: Listener) -> Iterator[StudyEvent]:
     """
     if order.render_only:
         paths = StudyPaths(Path(order.folder or ""))
-        yield from _written(paths, results.write_again(paths, order.changes))
+        yield from _written(paths, write_results.write_again(paths, order.changes))
         return
     paths, record = _opened(order)
     drafts = Drafts(paths, record, listener)
@@ -94,11 +94,11 @@ def run(order: StudyOrder, listener: Listener) -> Iterator[StudyEvent]:
     with drafts.begun():
         again = f"Go on: runner scale --continue {os.path.relpath(paths.root)}"
         statuses: list[PointStatus] = []
-        with signals.saying(f"jobs in the queue go on. {again}"):
+        with command_signals.saying(f"jobs in the queue go on. {again}"):
             for now in Work(drafts, order.at_once).to_the_end():
                 yield from news(statuses, now)
                 statuses = now
-        report = results.write(paths, drafts.record, statuses)
+        report = write_results.write(paths, drafts.record, statuses)
         yield from _written(paths, report, again)
 
 
@@ -128,8 +128,8 @@ def _counts(statuses: Sequence[PointStatus]) -> Counter[PointState]:
 def _written(paths: StudyPaths, report: StudyReport, again: str = "") -> Iterator[StudyEvent]:
     """Yield a report, draw it, and yield where it is; `again` is the command for the rest."""
     yield report
-    drawn = results.draw(report, paths)
-    steps = [results.next_step(paths, report.failed[0]), again] if report.failed else []
+    drawn = write_results.draw(report, paths)
+    steps = [write_results.next_step(paths, report.failed[0]), again] if report.failed else []
     yield StudyWritten(paths, drawn, [step for step in steps if step])
 
 
@@ -224,7 +224,7 @@ class Work:
     def _hand_over(self, points: Sequence[Point]) -> None:
         drafts = self.drafts.of(points)
         jobs = submit.drafted(drafts)
-        ids = list(dict.fromkeys(find.number(job.id) for job in jobs))
+        ids = list(dict.fromkeys(find_run.number(job.id) for job in jobs))
         runs = f"{len(drafts)} runs" if len(drafts) > 1 else drafts[0].paths.root.name
         word = "job" if len(ids) == 1 else "jobs"
         self.drafts.listener.tell(f"{runs} submitted: {word} {first_few(ids, 4)}")

@@ -19,7 +19,7 @@ from ..core.model import SchedulerName
 from ..core.site import GpuRequest, Partition, Site
 from ..core.toml_check import toml
 from ..schedulers.slurm import CONFIG, parse_config
-from . import find, load, probe, slurm_nodes
+from . import find_site, load, probe, slurm_nodes
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -84,7 +84,7 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     """Return Slurm's settings, and its partitions once for each kind of their nodes."""
     if not (site.cluster_name or site.partitions):
         return {}, ()  # neither sinfo nor scontrol answered the probe
-    config, sinfo = shell.together([CONFIG, slurm_nodes.PARTITIONS], find.SECONDS)
+    config, sinfo = shell.together([CONFIG, slurm_nodes.PARTITIONS], find_site.SECONDS)
     lines = sinfo.out.splitlines() if site.partitions else []  # else the probe could not read them
     kinds = [slurm_nodes.parse_partitions(line) for line in lines]
     return parse_config(config.out), tuple(kind for one in kinds for kind in one)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import catalogue
-from containers.plan import BuildPlan
+from containers import image_catalogue
+from containers.build_plan import BuildPlan
 from runners.core import atomic
 from runners.core.digest import key
 from tests.cluster import builds
@@ -66,7 +66,7 @@ def _make(plan: BuildPlan, python: str, folder: Path) -> None:
         _run([python, "-m", "venv", "--without-pip", str(part)])
         pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
         install = [*pip, f"--python={part}/bin/python", "install", "--quiet", "--no-deps"]
-        lock = f"--requirement={catalogue.HERE / plan.image.lock}"
+        lock = f"--requirement={image_catalogue.HERE / plan.image.lock}"
         _run([*install, "--no-index", f"--find-links={plan.wheels}", "--require-hashes", lock])
         _run([*install, "--no-index", f"--find-links={plan.horovod}", "horovod"])
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containers import catalogue, pip, plan
+from containers import build_plan, image_catalogue, pip
 from containers.build_folders import BuildFolders
-from containers.plan import BuildPlan
+from containers.build_plan import BuildPlan
 from runners.core import atomic
 
 from . import toolbox
@@ -58,7 +58,7 @@ def image_plan(state: State) -> BuildPlan:
     """Return what a build of the CPU image makes, with its places as this machine sees them."""
     scratch = state.scratch / USER
     folders = BuildFolders(state.cache, scratch / "horovod-runner", scratch / "images")
-    made = plan.make("cpu", plan.BuildOptions())
+    made = build_plan.make("cpu", build_plan.BuildOptions())
     return replace(made, folders=folders, output=folders.images / made.output.name)
 
 
@@ -85,9 +85,13 @@ def _package_folders() -> list[Path]:
 
 def _revision(words: Sequence[str]) -> dict[str, str]:
     """The revision of the image that is built: the toolbox has no git."""
-    images = [word for word in words if word in catalogue.IMAGES]
-    change = plan.last_change(CHECKOUT, plan.inputs(catalogue.image(images[0]))) if images else ""
-    return {plan.REVISION: change} if change else {}
+    images = [word for word in words if word in image_catalogue.IMAGES]
+    change = (
+        build_plan.last_change(CHECKOUT, build_plan.inputs(image_catalogue.image(images[0])))
+        if images
+        else ""
+    )
+    return {build_plan.REVISION: change} if change else {}
 
 
 def _prepare(state: State) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from subprocess import SubprocessError
 
-from containers import catalogue
+from containers import image_catalogue
 from tests.cluster.design import CONTROLLER
 from tests.cluster.shell import ClusterError
 
@@ -32,7 +32,7 @@ from .place import Place, place
 from .scene import Broken, Scene, check_afterwards, folder_for
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-BUILD = catalogue.CHECKOUT / "build" / "faults"
+BUILD = image_catalogue.CHECKOUT / "build" / "faults"
 # Each enters its faults into the catalogue.
 MODULES = (of_ranks, of_nodes, of_controller, of_storage, of_clocks, of_jobs, of_clients)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from containers import catalogue
+from containers import image_catalogue
 from tests.cluster.state import State
 
 from . import cells, summary, table
@@ -17,7 +17,7 @@ from .images import bring
 from .launch import Cluster, Result
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-BUILD = catalogue.CHECKOUT / "build" / "matrix"
+BUILD = image_catalogue.CHECKOUT / "build" / "matrix"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,14 +35,14 @@ def cluster(release: str, images: Sequence[str]) -> Cluster:
     state = State.locate(str(State.locate().cache / f"matrix-{release}"))
     command = [sys.executable, "-m", "tests.cluster", "--state", str(state.root)]
     start = [*command, "up", "--nodes", str(cells.NODES), "--release", release]
-    subprocess.run(start, cwd=catalogue.CHECKOUT, check=True)
+    subprocess.run(start, cwd=image_catalogue.CHECKOUT, check=True)
     return Cluster(state, bring.bring(state, images))
 
 
 def end(running: Cluster) -> None:
     """End a cluster; its files stay."""
     command = [sys.executable, "-m", "tests.cluster", "--state", str(running.state.root), "down"]
-    subprocess.run(command, cwd=catalogue.CHECKOUT, check=True)
+    subprocess.run(command, cwd=image_catalogue.CHECKOUT, check=True)
 
 
 def run(release: str, wanted: Sequence[Cell], again: bool) -> None:

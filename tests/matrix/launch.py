@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import catalogue
+from containers import image_catalogue
 from tests.cluster.shell import ClusterError
 from tests.cluster.state import USER, State
 
@@ -115,7 +115,7 @@ class Cluster:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                cwd=catalogue.CHECKOUT,
+                cwd=image_catalogue.CHECKOUT,
                 timeout=SECONDS,
                 check=False,
             )

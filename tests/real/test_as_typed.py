@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from containers import catalogue, expected_labels
+from containers import expected_labels, image_catalogue
 
 from .conftest import IMAGE, Login, ended, succeeded
 
@@ -56,7 +56,7 @@ def test_an_image_that_is_not_built_is_planned_by_its_labels_to_be(login: Login)
     succeeded(login.run("sbatch", "--test-only", login.write("job.sh", shown.stdout)))
     ended(login.runner("launch", *words), 2, "the image horovod_gpu13.sif does not exist")
     built = json.loads(succeeded(login.runner("inspect", "--json", IMAGE)).stdout)
-    expected = expected_labels.of(catalogue.IMAGES["cpu"])
+    expected = expected_labels.of(image_catalogue.IMAGES["cpu"])
     labels = {name: fact["value"] for name, fact in built["facts"].items()}
     # The trainers of an image may be older than this checkout.
     compared = (expected.keys() & labels.keys()) - {"recipes"}

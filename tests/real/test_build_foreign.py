@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue, debian
-from containers.plan import BuildPlan
+from containers import debian, image_catalogue
+from containers.build_plan import BuildPlan
 from runners.core.digest import key
 from tests import documents
 from tests.bench import plain
@@ -81,7 +81,9 @@ def theirs(yard: Yard) -> Login:
 
 def make(yard: Yard, folder: Path, plan: BuildPlan) -> None:
     """From the base that our own Horovod is compiled in, and the wheels beside."""
-    os.link(plan.base_archive(catalogue.HERE / plan.image.wheel_definition), folder / "base.tar")
+    os.link(
+        plan.base_archive(image_catalogue.HERE / plan.image.wheel_definition), folder / "base.tar"
+    )
     yard.write("base.def", BASE)
     unpack = shlex.join(debian.unpack_command(Path("base.tar"), Path("base")))
     succeeded(yard.run("bash", "-ec", MAKE.format(unpack=unpack), timeout=SECONDS))

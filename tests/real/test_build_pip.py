@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, host_environment, pip, wheels
-from containers.catalogue import Image
+from containers import host_environment, image_catalogue, pip, wheels
 from containers.host_environment import EnvironmentOptions
+from containers.image_catalogue import Image
 from runners.core.errors import SystemFault
 
 TORCH = "torch-2.13.0+cpu-py3-none-any.whl"
@@ -68,7 +68,7 @@ class Indexes:
         """An image whose lock is these lines."""
         lock = self.folder / "x.lock"
         lock.write_text("".join(lines))
-        return replace(catalogue.image("cpu"), lock=str(lock))
+        return replace(image_catalogue.image("cpu"), lock=str(lock))
 
     @property
     def wheels(self) -> Path:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from runners.data import catalogue
+from runners.data import dataset_catalogue
 
 from . import servers
 from .conftest import UNPACKED, Done, Login, ended, on_cluster, succeeded
@@ -139,7 +139,7 @@ def like_the_shipped(login: Login, host: str) -> str:
     """Return a runner.toml in which the datasets' own files of `www` lie where the real ones do."""
     lines = []
     for name in FETCHED:
-        for source in catalogue.shipped()[name].files:
+        for source in dataset_catalogue.shipped()[name].files:
             sha = login.sh(f"sha256sum www/{source.name}").split()[0]
             lines += [f"[[datasets.{name}.files]]", f"urls = ['http://{host}/ok/{source.name}']"]
             lines += [f"sha256 = '{sha}'", f"keep = {list(source.keep)}"]
@@ -184,7 +184,7 @@ def test_scripts_that_download_find_what_was_fetched(login: Login, fetched: str)
         done = login.launch(*ALONE, *keras, "--env", f"DATASET={dataset}", script)
         assert done.stdout.count(said) == 1, done.stdout + done.stderr
         if name != "fashion-mnist":  # of which Keras compares nothing
-            (source,) = catalogue.shipped()[name].files
+            (source,) = dataset_catalogue.shipped()[name].files
             assert f"wants {source.name} {source.sha256}" in done.stdout
 
 

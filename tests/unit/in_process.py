@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from runners.cli import main
-from runners.core import signals
+from runners.core import command_signals
 
 
 class Done(NamedTuple):
@@ -23,7 +23,7 @@ def runner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
 ) -> Done:
     """Run `runner WORDS...` in the current folder."""
-    monkeypatch.setattr(signals, "listen", lambda tell: None)
+    monkeypatch.setattr(command_signals, "listen", lambda tell: None)
     monkeypatch.setattr(sys, "argv", ["runner", *words])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ...core.errors import UsageError
-from ...images import build
-from ...images.build import Built
+from ...images import build_and_record
+from ...images.build_and_record import Built
 from ...images.build_request import BuildKind, ImageRequest, kind_of
 from ..invocation import was_given
 from ..progress import Lines, phases
@@ -93,9 +93,9 @@ def build_command(
     )
     progress = phases()
     if dry_run:
-        click.echo(build.describe_image(request, progress))
+        click.echo(build_and_record.describe_image(request, progress))
     else:
-        show(build.build_image(request, progress), progress)
+        show(build_and_record.build_image(request, progress), progress)
 
 
 for command in build_host.COMMANDS:

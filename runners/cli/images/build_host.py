@@ -9,11 +9,11 @@ from typing import Any, Callable
 import click
 
 from containers import pip
-from containers.catalogue import IMAGES
 from containers.host_environment import EnvironmentOptions
+from containers.image_catalogue import IMAGES
 
-from ...images import build
-from ...images.facts import environment
+from ...images import build_and_record
+from ...images.facts import environment_facts
 from ..progress import phases
 from . import build_options
 
@@ -45,9 +45,9 @@ def wheel_command(image: str, dry_run: bool, **values: Any) -> None:
     """Build only the Horovod wheel of IMAGE, with its SHA-256."""
     options, progress = build_options.of(values), phases()
     if dry_run:
-        click.echo(build.describe_wheel(image, options, progress))
+        click.echo(build_and_record.describe_wheel(image, options, progress))
         return
-    wheel = build.wheel(image, options, progress)
+    wheel = build_and_record.wheel(image, options, progress)
     progress.say(wheel.checksum)
     click.echo(wheel.path)
 
@@ -62,7 +62,7 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
     Its Horovod is compiled against this machine's MPI.
     """
     options = _options(folder, image, values)
-    _show(options.folder, build.environment_of_lock(options, phases()))
+    _show(options.folder, build_and_record.environment_of_lock(options, phases()))
 
 
 @click.command("horovod", epilog="Example: runner build horovod --into /scratch/ada/mine")
@@ -71,7 +71,7 @@ def env_command(folder: Path, image: str, **values: Any) -> None:
 def horovod_command(into: Path, **values: Any) -> None:
     """Compile Horovod for the torch and TensorFlow of an existing Python environment."""
     options = _options(into, "cpu", values)
-    _show(options.folder, build.horovod_into(options, phases()))
+    _show(options.folder, build_and_record.horovod_into(options, phases()))
 
 
 COMMANDS = (wheel_command, env_command, horovod_command)
@@ -89,7 +89,7 @@ def _options(folder: Path, image: str, values: Mapping[str, Any]) -> Environment
 
 def _show(folder: Path, labels: Mapping[str, str]) -> None:
     said = f"Horovod {labels['horovod.version']}, {labels.get('horovod.controllers', '')}"
-    if library := labels.get(environment.LIBRARY):
+    if library := labels.get(environment_facts.LIBRARY):
         said += f", {labels['mpi.flavour']} {labels['mpi.version']} ({library})"
     phases().say(said)
     click.echo(folder)

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import click
 
 from containers import pip
-from containers.plan import PACK_LEVEL, STRONGEST_LEVEL, BuildOptions
+from containers.build_plan import PACK_LEVEL, STRONGEST_LEVEL, BuildOptions
 
 from ...core.machine import MACHINES
 

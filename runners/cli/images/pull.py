@@ -53,7 +53,7 @@ def pull_command(uri: str | None, as_json: bool, or_build: bool, **values: Any) 
 
 def _pull_or_build(uri: str | None, as_json: bool, values: dict[str, Any]) -> None:
     """Print the path of a packaged image, as it is for this machine."""
-    from ...images.build import pull_or_build
+    from ...images.build_and_record import pull_or_build
     from . import build
 
     options, shown = {**values, "json": as_json}, progress.phases()

@@ -12,7 +12,7 @@ import click
 from ...core import files
 from ...core.job_record import Job
 from ...jobs import wording
-from ...jobs.find import Run
+from ...jobs.find_run import Run
 from ...launching import servers
 from ...launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from ...launching.servers import ServerDraft

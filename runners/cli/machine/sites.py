@@ -11,8 +11,8 @@ import click
 
 from ...core.errors import UsageError
 from ...core.site import Profile
-from ...sites import find, load
-from ...sites.find import KnownSite
+from ...sites import find_site, load
+from ...sites.find_site import KnownSite
 from ...sites.load import SiteValue
 from .. import options, printer
 
@@ -35,7 +35,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    known, problem = find.known(os.environ)
+    known, problem = find_site.known(os.environ)
     if problem:
         printer.tell(problem)
     rows = [_facts(site) for site in known]
@@ -48,7 +48,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
 
 def here() -> Profile | None:
     """Return the profile in force here; say what is wrong with it otherwise."""
-    profile, problem = find.here(os.environ)
+    profile, problem = find_site.here(os.environ)
     if problem:
         printer.tell(problem)
     return profile

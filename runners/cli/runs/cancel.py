@@ -7,7 +7,7 @@ import sys
 import click
 
 from ...core.errors import NotFound, UsageError
-from ...jobs.find import Runs
+from ...jobs.find_run import Runs
 from ...launching import run_group
 from .. import options
 from . import job_end

@@ -14,7 +14,7 @@ import click
 from ...core.errors import NotFound, UsageError
 from ...core.text import first_few
 from ...jobs import job_status, wording
-from ...jobs.find import Runs
+from ...jobs.find_run import Runs
 from ...launching import end, run_group
 from .. import options, printer
 from . import job_end

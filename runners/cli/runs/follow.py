@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Callable, TypeVar
 
 import click
 
+from ...core.command_signals import Interrupted
 from ...core.job_record import Job, JobPaths, Status
-from ...core.signals import Interrupted
 from ...jobs.logs import last
 from ...launching import follow, run_group
 from ...launching.follow import Follower, Screen

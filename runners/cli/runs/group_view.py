@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from ...core import signals
+from ...core import command_signals
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...jobs import wording
-from ...jobs.find import Runs
+from ...jobs.find_run import Runs
 from ...launching import run_group
 from ...launching.run_group import GroupNews, RunResult
 from ...scale import ranking
@@ -35,7 +35,7 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
     except KeyboardInterrupt as interrupt:
         ways = f"come back: runner wait {name}; end it: runner cancel {name}"
         click.echo(f"\nrunner: left {name}; {ways}", err=True)
-        return signals.code(interrupt)
+        return command_signals.code(interrupt)
     group = run_group.ended(runs, statuses)
     for ended in group.explained:
         job_end.show(ended)

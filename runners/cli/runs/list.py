@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ...core import quoting
-from ...jobs import find
+from ...jobs import find_run
 from .. import options, printer
 from . import status_view
 
@@ -18,7 +18,7 @@ from . import status_view
 def list_command(runs_dir: str | None, as_json: bool) -> None:
     """List the runs, oldest first."""
     folder = options.folder(runs_dir)
-    runs = find.all_runs(folder)
+    runs = find_run.all_runs(folder)
     if not (runs or as_json):
         _none(folder)
     status_view.show(runs, as_json)
@@ -26,7 +26,7 @@ def list_command(runs_dir: str | None, as_json: bool) -> None:
 
 def _none(folder: Path) -> None:
     """Say that there is nothing here, and where there is something."""
-    others = find.other_folders(folder)[: find.LISTED]
+    others = find_run.other_folders(folder)[: find_run.LISTED]
     printer.tell(f"no runs in {folder}")
     for other in others:
         click.echo(f"  there are some in {other}", err=True)

@@ -12,10 +12,10 @@ from ...scale import number_format
 from ...scale.drafts import PlannedRun
 from ...scale.references import PublishedSeries
 from ...scale.report import StudyReport, findings
-from ...scale.results import INSTALL, json_value
 from ...scale.run_study import StudyCounts, StudyEvent, StudyWarning, StudyWritten
 from ...scale.study import PointState, PointStatus
 from ...scale.summary import Summary
+from ...scale.write_results import INSTALL, json_value
 from .. import printer
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.job_record import Job, JobState
 from ...core.remedy import change
 from ...jobs import stalls, wording
-from ...jobs.find import Runs
+from ...jobs.find_run import Runs
 from ...jobs.resource_use import RunUse
 from ...launching import run_status, suggest
 from ...launching.run_status import RunDetails, RunStatus

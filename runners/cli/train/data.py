@@ -32,12 +32,12 @@ def fetch_command(name: str | None, mirror: tuple[str, ...], as_json: bool) -> N
     Define your own datasets in runner.toml: [datasets.NAME] with urls and sha256. An interrupted
     download is resumed. http_proxy, https_proxy, no_proxy and SSL_CERT_FILE are honored.
     """
-    from ...data import catalogue, fetch
+    from ...data import dataset_catalogue, fetch
 
     if name is None:
-        _list(catalogue.everything(os.environ), as_json)
+        _list(dataset_catalogue.everything(os.environ), as_json)
         return
-    entry = catalogue.find(name, os.environ)
+    entry = dataset_catalogue.find(name, os.environ)
     with progress.display() as display:
         done = fetch.fetch(entry, mirror, os.environ, display)
     if as_json:

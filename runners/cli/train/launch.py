@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from ...core import plan_record, signals
+from ...core import command_signals, plan_record
 from ...core.job_record import Job, JobPaths
 from ...core.plan import Plan
 from ...core.text import first_few
-from ...jobs.find import Runs
+from ...jobs.find_run import Runs
 from ...launching import job_array, submit
 from ...launching.run_folder import Draft
 from ...launching.submit import LaunchRequest
@@ -90,7 +90,7 @@ def launch_command(
     flags, typed = options.flags(values), invocation.command_line()
     plan_view.warn_of_secrets()
     request = LaunchRequest(trainer or "", args, flags, typed, runs, dry_run, force)
-    with signals.saying("nothing was submitted"):
+    with command_signals.saying("nothing was submitted"):
         made = submit.accepted(request, printer.Console())
         plan_view.warn(made)
     as_json, parsable = values["as_json"], values["parsable"]
@@ -116,7 +116,7 @@ def _launch_one(made: Plan, output: LaunchOutput, dry_run: bool) -> None:
         (draft,) = submit.drafts_of(made, typed)
         _print(draft, output.as_json)
         return
-    with signals.held():
+    with command_signals.held():
         ((draft, job),) = submit.submitted(made, typed)
         _announce(draft, job, output)
     if output.waits:
@@ -173,7 +173,7 @@ def _launch_all(
         drafts = submit.drafts_of(made, typed, sweep_request)
         _print_all(drafts, sweep_request.at_once, output.as_json)
         return
-    with signals.held():
+    with command_signals.held():
         submitted = submit.submitted(made, typed, sweep_request)
         runs = [(draft.paths, job) for draft, job in submitted]
         _announce_all(made, runs, output)

@@ -9,8 +9,8 @@ from ...explain import read_facts
 from ...explain.judge import explain
 from ..finding import About, Finding
 from ..timed import LINES_SHOWN
-from ..trial import Outcome
-from . import environment, network, scratch, world
+from ..trial_job import Outcome
+from . import check_network, check_variables, scratch, world
 from .world import Record
 
 ABOUT = About("job")
@@ -98,13 +98,13 @@ def _logs(outcome: Outcome) -> Remedy:
 def _nodes(ranks: list[Record]) -> list[Finding]:
     """Return what is wrong on single nodes, once for each of them."""
     findings: list[Finding] = []
-    for host, seen in network.of_nodes(ranks).items():
+    for host, seen in check_network.of_nodes(ranks).items():
         where = f" on {host}"
-        findings += network.dead_interfaces(seen.interfaces, where)
-        findings += network.dead_ports(seen.ports, where)
+        findings += check_network.dead_interfaces(seen.interfaces, where)
+        findings += check_network.dead_ports(seen.ports, where)
         record = next(record for record in ranks if record["host"] == host)
         names = {item.name for item in seen.interfaces}
-        findings += environment.absent_interfaces(record["variables"], names, host)
+        findings += check_variables.absent_interfaces(record["variables"], names, host)
         findings += _locked_memory(host, record) + _shared_memory(host, record)
     return findings
 

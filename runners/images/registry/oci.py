@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from containers import build_record, trainers
+from containers import append_trainers, build_record
 
 from ...contract.unsquashfs import unsafe_unsquashfs
 from ...core import disk_space, machine, shell, sif, untrusted_folder
@@ -31,7 +31,7 @@ from ...core.text import utc
 from ..facts import probe_image
 from ..store import store
 from . import oci_layer
-from .api import OCI, Blob
+from .registry_client import OCI, Blob
 
 MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
 LAYER = f"{OCI}.layer.v1.tar+gzip"
@@ -104,7 +104,7 @@ def _unpack(image: Path, squashfs: Path, root: Path) -> None:
     """Write the tree of a SIF; unsquashfs finds it at an offset only since 4.4 (RHEL 8 has 4.3)."""
     if not _built_here(image):
         _check_unsquashfs()
-    trainers.extract_file_system(image, squashfs)
+    append_trainers.extract_file_system(image, squashfs)
     argv = ["unsquashfs", "-no-xattrs", "-no-progress", "-dest", str(root), str(squashfs)]
     # It keeps to the umask, and the digest must not depend on who unpacks.
     done = shell.watch(["sh", "-c", 'umask 022; exec "$@"', "sh", *argv], lambda: None)
@@ -151,10 +151,10 @@ def _copy_runscript(root: Path) -> None:
 
 
 def _layers(root: Path) -> Iterator[tuple[str, Iterator[str]]]:
-    names = {*untrusted_folder.names(root)} - OWN - {trainers.FOLDER}
+    names = {*untrusted_folder.names(root)} - OWN - {append_trainers.FOLDER}
     yield "environment", oci_layer.below(root, *names)
-    if untrusted_folder.is_folder(root, trainers.FOLDER):
-        yield "trainers", oci_layer.below(root, trainers.FOLDER)
+    if untrusted_folder.is_folder(root, append_trainers.FOLDER):
+        yield "trainers", oci_layer.below(root, append_trainers.FOLDER)
 
 
 def _settings(image: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ...core.errors import Refused, SystemFault
 from ...core.progress import Progress
 from .. import container_runtime
 from ..reference import Reference
-from .api import SIF_LAYER, Blob, Registry
+from .registry_client import SIF_LAYER, Blob, Registry
 
 Write = Callable[[Path, Progress], str]
 

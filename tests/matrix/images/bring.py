@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containers import catalogue, pip, wheels
+from containers import image_catalogue, pip, wheels
 from tests.cluster import builds
 from tests.cluster.state import UID, USER, State
 
@@ -62,7 +62,7 @@ def _mpis(results: Path) -> Path:
     folder = results / "mpis"
     locks = [kinds.HERE / kind.lock for kind in kinds.KINDS.values()]
     words = [f"--requirement={lock}" for lock in sorted(set(locks)) if lock.read_text()]
-    image = catalogue.image("cpu")
+    image = image_catalogue.image("cpu")
     target = pip.target(image.python, image.glibc_minor)
     pip.run(["download", "--no-deps", "--require-hashes", f"--dest={folder}", *words, *target])
     return folder
@@ -76,7 +76,7 @@ def _run(state: State, binds: dict[Path, Path], results: Path, words: Sequence[s
         *("--", "env", "-C", builds.KIT, "PYTHONDONTWRITEBYTECODE=1"),
         *("/opt/runner/bin/python", "-m", "tests.matrix.images.make", *words),
     ]
-    subprocess.run(command, cwd=catalogue.CHECKOUT, check=True)
+    subprocess.run(command, cwd=image_catalogue.CHECKOUT, check=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers import catalogue, definition, lockfile
+from containers import definition, image_catalogue, lockfile
 from runners.core import digest
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ KINDS = {
         Kind("nompi", "none.lock", has_mpi=False),
     )
 }
-LOCK = catalogue.HERE / catalogue.image("cpu").lock
+LOCK = image_catalogue.HERE / image_catalogue.image("cpu").lock
 
 
 def compile_packages() -> tuple[str, ...]:
@@ -54,15 +54,17 @@ def compile_packages() -> tuple[str, ...]:
 
 def compiled(kind: Kind) -> str:
     """The name of the folder of its compiled Horovod."""
-    edits = sorted((catalogue.HERE / "horovod").rglob("*.*"))
-    files = digest.of_files([HERE / "compile.def", kind.lock_file, *edits], catalogue.CHECKOUT)
+    edits = sorted((image_catalogue.HERE / "horovod").rglob("*.*"))
+    files = digest.of_files(
+        [HERE / "compile.def", kind.lock_file, *edits], image_catalogue.CHECKOUT
+    )
     return f"horovod-{digest.key(files=files, mpi=str(kind.has_mpi), pins=_pins())}"
 
 
 def file_name(kind: Kind) -> str:
     """The name of the image's file."""
     key = digest.key(
-        files=digest.of_files([HERE / "image.def", kind.lock_file], catalogue.CHECKOUT),
+        files=digest.of_files([HERE / "image.def", kind.lock_file], image_catalogue.CHECKOUT),
         packages=" ".join(PACKAGES),
         pins=_pins(),
         horovod=compiled(kind),

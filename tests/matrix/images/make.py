@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from containers import build_modes, catalogue, debian, process
+from containers import build_modes, debian, image_catalogue, process
 from containers.apptainer import Apptainer, Build
-from containers.plan import EPOCH, USUAL_LEVEL, ZSTD
+from containers.build_plan import EPOCH, USUAL_LEVEL, ZSTD
 from tests.docker_archive import docker_archive
 
 from . import kinds
@@ -67,7 +67,7 @@ class Maker:
         """Run one of the definitions of this folder."""
         files = {
             "base.tar": base,
-            "containers": catalogue.HERE,
+            "containers": image_catalogue.HERE,
             "mpi.lock": kind.lock_file,
             "mpis": MPIS,
             **more.files,

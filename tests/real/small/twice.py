@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from containers import catalogue, process
+from containers import image_catalogue, process
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_folders import BuildFolders
-from containers.catalogue import Image
-from containers.plan import EPOCH, BuildPlan, Revision
+from containers.build_plan import EPOCH, BuildPlan, Revision
+from containers.image_catalogue import Image
 from runners.core.disk_space import Needs
 
 HERE = "../tests/real/small"
@@ -43,7 +43,7 @@ def main(folder: Path) -> Path:
     (plan.horovod / "none.whl").touch()
     process.empty(folders.temporary)
     builder = Builder(plan, Apptainer.here(folders, epoch=EPOCH))
-    builder.make_base(catalogue.HERE / SMALL.definition)
+    builder.make_base(image_catalogue.HERE / SMALL.definition)
     builder.make_environment()
     builder.append_trainers(output, builder.log("image"))
     process.empty(folders.temporary)

@@ -8,7 +8,7 @@ import pytest
 
 from runners.cli.images import build
 from runners.cli.progress import Lines
-from runners.images.build import Built
+from runners.images.build_and_record import Built
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.model import SchedulerName
 from runners.injob.rank import problems
-from runners.jobs import find
+from runners.jobs import find_run
 from runners.schedulers import slurm
 
 from ..failures import leave, words
@@ -143,20 +143,20 @@ def test_a_job_that_was_cancelled_waits_for_nothing() -> None:
 def test_runs_elsewhere_are_told_of(tmp_path: Path) -> None:
     assert "no runs in" in listed(tmp_path / "here")
     with pytest.raises(NotFound, match="there are no runs in"):
-        find.find(None, tmp_path / "here")
+        find_run.find(None, tmp_path / "here")
     there = tmp_path / "it's there" / "runs"
     a_run(there / "job-1", "41", "COMPLETED", 0)
-    find.remember(there)
-    find.remember(tmp_path / "gone")
+    find_run.remember(there)
+    find_run.remember(tmp_path / "gone")
     text = listed(tmp_path / "here")
     assert f"there are some in {there}\n" in text
     assert "try: runner list --runs-dir '" in text
     with pytest.raises(NotFound, match="no run or job '41'") as error:
-        find.find("41", tmp_path / "here")
+        find_run.find("41", tmp_path / "here")
     assert error.value.evidence == f"it is in {there}"
     assert str(error.value.remedies[0]).startswith("--runs-dir ")
     with pytest.raises(NotFound) as error:
-        find.find("43", tmp_path / "here")
+        find_run.find("43", tmp_path / "here")
     assert error.value.evidence == f"you have runs in {there}"
 
 
@@ -164,8 +164,8 @@ def test_folders_are_remembered_once_the_last_used_first(tmp_path: Path) -> None
     folders = [tmp_path / name for name in ("a", "b", "c")]
     for folder in (*folders, folders[0], folders[0]):
         folder.mkdir(exist_ok=True)
-        find.remember(folder)
-    assert find.other_folders(folders[1]) == [folders[0], folders[2]]
+        find_run.remember(folder)
+    assert find_run.other_folders(folders[1]) == [folders[0], folders[2]]
 
 
 def test_what_has_ended_is_no_longer_cancelled(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import build_modes, catalogue, debian, lockfile, pip, plan, slim, wheels
-from containers.plan import BuildOptions
+from containers import build_modes, build_plan, debian, image_catalogue, lockfile, pip, slim, wheels
+from containers.build_plan import BuildOptions
 from runners.cli import cli
 from runners.core import machine
 from runners.core.errors import Refused, UsageError
@@ -20,15 +20,18 @@ from runners.images import local_image
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An x86-64 machine, and an ordinary user's folders."""
-    for module in (machine, plan, build_modes):
-        name = "machine" if module is plan else "architecture"
+    for module in (machine, build_plan, build_modes):
+        name = "machine" if module is build_plan else "architecture"
         monkeypatch.setattr(module, name, lambda: "amd64")
     monkeypatch.setattr(debian, "available", lambda: True)
     monkeypatch.setenv("RUNNER_CACHE", str(tmp_path))
 
 
 def test_an_image_for_other_machines_is_another_image() -> None:
-    ours, arm = plan.make("cpu", BuildOptions()), plan.make("cpu", BuildOptions(arch="arm64"))
+    ours, arm = (
+        build_plan.make("cpu", BuildOptions()),
+        build_plan.make("cpu", BuildOptions(arch="arm64")),
+    )
     assert ours.lock.name == "horovod_cpu.lock"
     assert arm.lock.name == "horovod_cpu.arm64.lock"
     assert (ours.output.name, arm.output.name) == ("horovod_cpu.sif", "horovod_cpu.arm64.sif")
@@ -38,7 +41,7 @@ def test_an_image_for_other_machines_is_another_image() -> None:
 
 
 def test_the_lock_for_arm_is_for_arm() -> None:
-    lock = plan.make("cpu", BuildOptions(arch="arm64")).lock
+    lock = build_plan.make("cpu", BuildOptions(arch="arm64")).lock
     pins = {pin.name: pin.version for pin in lockfile.read(lock)}
     assert pins["tensorflow"] == "2.21.0"
     assert "+cpu" not in pins["torch"]
@@ -54,17 +57,17 @@ def test_the_base_for_arm_is_of_arms_packages() -> None:
 
 
 def test_no_definition_names_an_architecture() -> None:
-    for path in catalogue.HERE.glob("*.def"):
+    for path in image_catalogue.HERE.glob("*.def"):
         text = path.read_text(encoding="utf-8")
         assert not [word for word in ("x86_64", "amd64", "aarch64", "arm64") if word in text], path
 
 
 def test_what_there_is_not_is_said() -> None:
     with pytest.raises(Refused, match="there is no cpu image for ppc64le") as refused:
-        catalogue.image("cpu", "ppc64le")
+        image_catalogue.image("cpu", "ppc64le")
     assert "runner build --from docker://nvcr.io/nvidia/pytorch" in str(refused.value)
     with pytest.raises(Refused, match="there is no gpu image for arm64") as refused:
-        catalogue.image("gpu", "arm64")
+        image_catalogue.image("gpu", "arm64")
     assert "runner build gpu13" in str(refused.value)
 
 

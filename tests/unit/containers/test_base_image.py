@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from containers import base_image, catalogue, plan
+from containers import base_image, build_plan, image_catalogue
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_modes import Mode
-from containers.plan import BuildOptions, BuildPlan
+from containers.build_plan import BuildOptions, BuildPlan
 from runners.core.errors import UsageError
 from tests.docker_archive import docker_archive
 
@@ -59,7 +59,7 @@ def docker(folder: Path, architecture: str = "amd64") -> Path:
 
 def made(monkeypatch: pytest.MonkeyPatch, folder: Path, base: str) -> BuildPlan:
     monkeypatch.setenv("RUNNER_SCRATCH", str(folder / "scratch"))
-    return plan.make("cpu", BuildOptions(base=base))
+    return build_plan.make("cpu", BuildOptions(base=base))
 
 
 def test_the_definition_starts_from_an_archive_whose_path_is_not_kept(
@@ -166,5 +166,5 @@ def test_an_index_of_several_architectures_has_the_right_one(tmp_path: Path) -> 
 
 
 def test_a_registrys_name_is_taken_as_it_is() -> None:
-    base = base_image.find("host:5000/debian:12-slim", catalogue.image("cpu").architecture)
+    base = base_image.find("host:5000/debian:12-slim", image_catalogue.image("cpu").architecture)
     assert (base.bootstrap, base.source, base.file) == ("docker", "host:5000/debian:12-slim", None)

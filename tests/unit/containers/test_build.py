@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from containers import apptainer, apt, debian, plan, process
+from containers import apptainer, apt, build_plan, debian, process
 from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
+from containers.build_plan import USUAL_LEVEL, ZSTD
 from containers.horovod_image import selftest
-from containers.plan import USUAL_LEVEL, ZSTD
 from runners.core import digest
 from runners.core.errors import Refused, SystemFault, UsageError
 from tests.docker_archive import docker_archive
@@ -238,7 +238,7 @@ def test_a_build_takes_the_flags_of_the_mode_and_its_arguments() -> None:
 
 def test_an_unknown_image_is_refused() -> None:
     with pytest.raises(UsageError, match="no image named 'tpu'; there is: cpu"):
-        plan.make("tpu", plan.BuildOptions())
+        build_plan.make("tpu", build_plan.BuildOptions())
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -247,20 +247,20 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_the_revision_is_the_last_change_of_the_inputs(tmp_path: Path) -> None:
-    assert plan.last_change(tmp_path, ["in"]) == ""
+    assert build_plan.last_change(tmp_path, ["in"]) == ""
     git(tmp_path, "init", "--quiet")
     for name in ("in", "out"):
         (tmp_path / name).write_text("1")
         git(tmp_path, "add", name)
         git(tmp_path, "commit", "--quiet", "-m", name)
         if name == "in":
-            found = plan.last_change(tmp_path, ["in"])
-    assert plan.last_change(tmp_path, ["in"]) == found
+            found = build_plan.last_change(tmp_path, ["in"])
+    assert build_plan.last_change(tmp_path, ["in"]) == found
     assert len(found.split()[0]) == 40, "abbreviated, builders with other clones would differ"
     (tmp_path / "in").write_text("2")
-    assert plan.last_change(tmp_path, ["in"]) == found.replace(" ", "-dirty ")
+    assert build_plan.last_change(tmp_path, ["in"]) == found.replace(" ", "-dirty ")
 
 
 def test_the_version_is_read_from_the_project_file(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1.2.3"\n')
-    assert plan.version(tmp_path) == "1.2.3"
+    assert build_plan.version(tmp_path) == "1.2.3"

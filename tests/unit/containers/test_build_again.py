@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue
+from containers import image_catalogue
 
 from ..programs import program
 
@@ -86,7 +86,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command,
         env=environ,
-        cwd=catalogue.CHECKOUT,
+        cwd=image_catalogue.CHECKOUT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

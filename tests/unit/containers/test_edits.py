@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue, horovod_source, installed_edits, lockfile, wheels
+from containers import horovod_source, image_catalogue, installed_edits, lockfile, wheels
 from containers.horovod import edits
 from containers.horovod.edit import EditError, NewFile, Row, apply
 from containers.pip import PackageSource
@@ -87,7 +87,7 @@ def test_a_new_file_replaces_none(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def archives() -> Path:
     """A folder with the released archive: what a build has fetched, or fetched once by pip."""
-    lock = catalogue.HERE / catalogue.image("cpu").lock
+    lock = image_catalogue.HERE / image_catalogue.image("cpu").lock
     (pin,) = (pin for pin in lockfile.build(lock) if pin.name == "horovod")
     cache = State.locate().cache
     folders = sorted(cache.glob(f"wheels/*/horovod-{pin.version}.tar.gz"))
@@ -210,6 +210,6 @@ def test_keras_imports_scikit_learn_only_with_its_wrappers(
 
 
 def test_the_edited_releases_are_those_of_the_lock() -> None:
-    lock = catalogue.HERE / catalogue.image("cpu").lock
+    lock = image_catalogue.HERE / image_catalogue.image("cpu").lock
     locked = {pin.name: pin.version for pin in lockfile.read(lock)}
     assert {name: locked[name] for name in installed_edits.EDITS} == installed_edits.RELEASES

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue, debian, lockfile, trainers
-from containers.catalogue import Image
+from containers import append_trainers, debian, image_catalogue, lockfile
 from containers.definition import arguments
 from containers.horovod_image import labels, selftest
+from containers.image_catalogue import Image
 from runners.core.machine import ARM64
 
-GPU, GPU13 = catalogue.image("gpu"), catalogue.image("gpu13")
-ARM = catalogue.image("gpu13", ARM64)
+GPU, GPU13 = image_catalogue.image("gpu"), image_catalogue.image("gpu13")
+ARM = image_catalogue.image("gpu13", ARM64)
 ALL = pytest.mark.parametrize("image", [GPU, GPU13, ARM], ids=["gpu", "gpu13", "gpu13-arm64"])
-DEFINITION = catalogue.HERE / GPU.definition
-WHEEL = catalogue.HERE / GPU.wheel_definition
+DEFINITION = image_catalogue.HERE / GPU.definition
+WHEEL = image_catalogue.HERE / GPU.wheel_definition
 LISTING = """\
 ELF file    1: mpi_lib_v2.cpython-313-x86_64-linux-gnu.1.sm_70.cubin
 ELF file    2: mpi_lib_v2.cpython-313-x86_64-linux-gnu.2.sm_100.cubin
@@ -50,7 +50,7 @@ Available Tensor Operations:
 def test_the_lock_has_one_major_version_of_cuda(
     image: Image, cuda: str, frameworks: set[str]
 ) -> None:
-    versions = {pin.name: pin.version for pin in lockfile.read(catalogue.HERE / image.lock)}
+    versions = {pin.name: pin.version for pin in lockfile.read(image_catalogue.HERE / image.lock)}
     assert {"torch", "tensorflow", "tf-keras"} & set(versions) == frameworks
     assert {f"nvidia-nccl-cu{cuda}", f"nvidia-cudnn-cu{cuda}"} <= set(versions)
     majors = {match[1] for name in versions if (match := re.match(r"nvidia-.*-cu(\d+)$", name))}
@@ -61,7 +61,7 @@ def test_the_lock_has_one_major_version_of_cuda(
 @pytest.mark.parametrize("image", [GPU13, ARM])
 def test_cudas_compiler_is_of_the_release_that_torch_is_linked_to(image: Image) -> None:
     """All of it from the package index: Debian has that of CUDA 12 only."""
-    lock = catalogue.HERE / image.lock
+    lock = image_catalogue.HERE / image.lock
     runtime = {pin.name: pin.version for pin in lockfile.read(lock)}["nvidia-cuda-runtime"]
     compiler = {pin.name: pin.version for pin in lockfile.build(lock)}
     names = {"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl"}
@@ -72,9 +72,9 @@ def test_cudas_compiler_is_of_the_release_that_torch_is_linked_to(image: Image) 
 
 
 def test_without_tensorflow_its_trainers_are_not_tried() -> None:
-    every = trainers.for_frameworks(catalogue.CHECKOUT, {"pytorch", "tensorflow"})
-    assert every == trainers.names(catalogue.CHECKOUT)
-    left = trainers.for_frameworks(catalogue.CHECKOUT, {"pytorch"})
+    every = append_trainers.for_frameworks(image_catalogue.CHECKOUT, {"pytorch", "tensorflow"})
+    assert every == append_trainers.names(image_catalogue.CHECKOUT)
+    left = append_trainers.for_frameworks(image_catalogue.CHECKOUT, {"pytorch"})
     assert {"torch_mnist", "lightning_mnist"} <= set(left) < set(every)
     assert not {"tf_mnist", "keras_mnist"} & set(left)
 
@@ -101,12 +101,12 @@ def test_both_definitions_start_from_the_catalogues_release() -> None:
 @ALL
 def test_the_files_that_the_definitions_copy_are_there(image: Image) -> None:
     for definition in (image.definition, image.wheel_definition):
-        text = (catalogue.HERE / definition).read_text()
+        text = (image_catalogue.HERE / definition).read_text()
         copied = re.findall(r"^    containers/(\S+) /", text, re.MULTILINE)
         assert copied
         for pattern in copied:
             name = pattern.replace("{{ lock }}", image.lock)
-            assert list(catalogue.HERE.glob(name)), name
+            assert list(image_catalogue.HERE.glob(name)), name
     # The definition takes the list of what to leave out by the lock's name.
     assert image.slim == f"{image.lock.partition('.')[0]}.slim"
 
@@ -133,7 +133,7 @@ def test_what_compiles_for_cuda_13_is_on_the_lines_for_cuda_13() -> None:
     assert "CUDA_HOME" in branches[1]
     assert "CUDA_HOME" not in branches[2]
     for image, there in ((GPU, False), (GPU13, True), (ARM, True)):
-        lock = (catalogue.HERE / image.lock).read_text()
+        lock = (image_catalogue.HERE / image.lock).read_text()
         assert bool(re.search("^nvidia-nccl-cu13==", lock, re.MULTILINE)) is there
 
 

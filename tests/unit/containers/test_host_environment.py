@@ -14,17 +14,17 @@ import pytest
 from click.testing import CliRunner
 
 from containers import (
-    catalogue,
+    build_plan,
     horovod_source,
     host_environment,
     host_horovod,
     host_tools,
-    plan,
+    image_catalogue,
 )
+from containers.build_plan import BuildOptions
 from containers.host_environment import EnvironmentOptions
 from containers.host_horovod import Compilation
 from containers.host_tools import Mpi
-from containers.plan import BuildOptions
 from runners.cli import cli
 from runners.core import machine
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
@@ -32,7 +32,7 @@ from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, Sched
 from runners.core.site import Site
 from runners.core.trainer import Trainer
 from runners.images import inspect
-from runners.images.facts import environment
+from runners.images.facts import environment_facts
 from runners.images.inspect import ImageFact
 from runners.planning import solver
 from runners.planning.case import Case
@@ -152,7 +152,7 @@ def test_the_mpi_is_a_folders_a_compilers_crays_or_the_paths(tmp_path: Path) -> 
 
 
 def compilation(mpi: Mpi | None, image: str = "cpu") -> Compilation:
-    asked = catalogue.image(image)
+    asked = image_catalogue.image(image)
     return Compilation(asked, Path("/p"), Path("/w"), mpi, {"PATH": "/usr/bin", "CC": "gcc"})
 
 
@@ -182,7 +182,7 @@ def test_compilers_run_at_once_as_far_as_memory_allows(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(cores))
     monkeypatch.setattr(machine, "available_memory", lambda: gb * 10**9)
     assert horovod_source.variables(["PYTORCH"], mpi=True)["MAKEFLAGS"] == flag
-    in_image = (catalogue.HERE / "horovod" / "compile.sh").read_text()
+    in_image = (image_catalogue.HERE / "horovod" / "compile.sh").read_text()
     assert f"int($2 / {horovod_source.BYTES_EACH // 1000})" in in_image
 
 
@@ -206,7 +206,7 @@ def test_cudas_compiler_is_that_of_the_wheels_for_cuda_13(tmp_path: Path) -> Non
     assert os.readlink(nvidia / "cu13" / "lib" / "libcudart.so") == "libcudart.so.13"
     assert (found["HOROVOD_WITH_PYTORCH"], found["HOROVOD_WITHOUT_TENSORFLOW"]) == ("1", "1")
     # The same as in the image.
-    definition = (catalogue.HERE / "horovod_wheel_gpu.def").read_text()
+    definition = (image_catalogue.HERE / "horovod_wheel_gpu.def").read_text()
     for name in ("HOROVOD_BUILD_CUDA_CC_LIST", "NVCC_APPEND_FLAGS"):
         assert re.search(f'{name}="?{re.escape(found[name])}\\b', definition)
 
@@ -218,7 +218,7 @@ def test_horovod_is_imported_with_the_frameworks_of_the_lock(
     image: str, frameworks: list[str]
 ) -> None:
     modules = ", ".join(f"horovod.{name}" for name in frameworks)
-    made = plan.make(image, BuildOptions(base="debian:12"))
+    made = build_plan.make(image, BuildOptions(base="debian:12"))
     assert host_environment._imports(made) == f"import {modules}"
 
 
@@ -293,9 +293,9 @@ def test_modules_are_loaded_as_in_a_job(modules: dict[str, str]) -> None:
 
 
 def labelled(folder: Path, modules: str, library: Path) -> ImageInfo:
-    environment.write_labels(folder, LABELS, modules.split(), str(library))
-    labels = environment.read_labels(folder)
-    return ImageInfo(folder, labels, inspected=environment.facts_now(labels))
+    environment_facts.write_labels(folder, LABELS, modules.split(), str(library))
+    labels = environment_facts.read_labels(folder)
+    return ImageInfo(folder, labels, inspected=environment_facts.facts_now(labels))
 
 
 def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> None:
@@ -305,7 +305,9 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
     def refused(change: str) -> str:
         info = labelled(tmp_path, "", library)
         subprocess.run(["sh", "-c", change], cwd=tmp_path, check=True)
-        info = replace(info, path=SPEC.image.path, inspected=environment.facts_now(info.labels))
+        info = replace(
+            info, path=SPEC.image.path, inspected=environment_facts.facts_now(info.labels)
+        )
         made = solver.solve(
             Case(replace(replace(SPEC, runtime=RuntimeName.NONE), image=info), SITE)
         )
@@ -318,7 +320,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
 
 def test_doctor_and_inspect_see_its_label_without_running_it(tmp_path: Path) -> None:
     program(tmp_path / "bin" / "python", "exit 1")
-    environment.write_labels(tmp_path, LABELS, (), "")
+    environment_facts.write_labels(tmp_path, LABELS, (), "")
     found = inspect.inspect(tmp_path)
     assert found.problem is None
     assert found.facts["horovod.controllers"] == ImageFact("mpi,gloo", "label")
@@ -337,8 +339,8 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
-    assert environment.facts_now({"modules": "gcc/13 openmpi/4.1"}) == {}
-    gone = environment.facts_now({"modules": "gcc/12 openmpi/4.1"})
+    assert environment_facts.facts_now({"modules": "gcc/13 openmpi/4.1"}) == {}
+    gone = environment_facts.facts_now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
     made = solver.solve(
         Case(

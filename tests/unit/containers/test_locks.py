@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, debian, lock, lockfile, pip
+from containers import debian, image_catalogue, lock, lockfile, pip
 from containers.lockfile import Pin
 from runners.core.errors import Refused, SystemFault, UsageError
 
@@ -29,7 +29,7 @@ def test_a_lock_is_read_back_as_written() -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "gpu"])
 def test_horovod_is_compiled_against_frameworks_and_what_they_require(name: str) -> None:
-    found = lockfile.against(catalogue.HERE / catalogue.image(name).lock)
+    found = lockfile.against(image_catalogue.HERE / image_catalogue.image(name).lock)
     names = {pin.name for pin in found}
     assert {"torch", "numpy", "sympy", "tf-keras", "grpcio", "cffi", "setuptools"} <= names
     assert not {"lightning", "jupyterlab", "scikit-learn"} & names
@@ -55,7 +55,7 @@ def test_a_line_that_is_not_pinned_is_refused(line: str) -> None:
 
 
 def test_the_parts_of_our_lock_agree_with_each_other() -> None:
-    lock = catalogue.HERE / catalogue.image("cpu").lock
+    lock = image_catalogue.HERE / image_catalogue.image("cpu").lock
     runtime, build = lockfile.read(lock), lockfile.build(lock)
     names = [pin.name for pin in [*runtime, *build]]
     assert len(names) == len(set(names))
@@ -79,9 +79,11 @@ def test_debians_versions_are_comments_to_pip() -> None:
     text = lockfile.render_debian({"debian": {"libc6": "2.36-9", "zlib1g": "1:1.2.13.dfsg-1"}})
     assert lockfile.parse(text, "x.lock") == []
     assert lockfile.DEBIAN.findall(text)[1] == ("debian", "zlib1g", "1:1.2.13.dfsg-1")
-    locked = lockfile.debian(catalogue.HERE / catalogue.image("cpu").lock, "debian")
+    locked = lockfile.debian(image_catalogue.HERE / image_catalogue.image("cpu").lock, "debian")
     assert {"libc6", "libopenmpi3", "binutils"} <= set(locked)
-    compiling = lockfile.debian(catalogue.HERE / catalogue.image("cpu").lock, "debian-build")
+    compiling = lockfile.debian(
+        image_catalogue.HERE / image_catalogue.image("cpu").lock, "debian-build"
+    )
     assert "libopenmpi-dev" in compiling
     assert "libopenmpi-dev" not in locked
 

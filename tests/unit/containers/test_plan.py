@@ -12,12 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from containers import base_image, build_record, build_steps, catalogue, plan, trainers
+from containers import (
+    append_trainers,
+    base_image,
+    build_plan,
+    build_record,
+    build_steps,
+    image_catalogue,
+)
 from containers.apptainer import Apptainer
 from containers.build import Builder
 from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
-from containers.plan import BuildPlan, Revision
+from containers.build_plan import BuildPlan, Revision
 from runners.core import atomic, digest
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
@@ -26,7 +33,7 @@ REVISION = Revision("1", "abc", 1700000000)
 
 def make(tmp_path: Path, **changes: object) -> BuildPlan:
     folders = BuildFolders(tmp_path / "cache", tmp_path / "work", tmp_path / "images")
-    image = catalogue.image("cpu")
+    image = image_catalogue.image("cpu")
     output = folders.images / "horovod_cpu.sif"
     made = BuildPlan(image, None, folders, output, REVISION)
     return replace(made, **changes)  # type: ignore[arg-type]
@@ -37,10 +44,10 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the checkout's inputs that a test may change."""
     copy = tmp_path / "checkout"
     for name in ("containers", "recipes"):
-        shutil.copytree(catalogue.CHECKOUT / name, copy / name)
-    monkeypatch.setattr(plan, "HERE", copy / "containers")
-    monkeypatch.setattr(catalogue, "HERE", copy / "containers")
-    monkeypatch.setattr(plan, "CHECKOUT", copy)
+        shutil.copytree(image_catalogue.CHECKOUT / name, copy / name)
+    monkeypatch.setattr(build_plan, "HERE", copy / "containers")
+    monkeypatch.setattr(image_catalogue, "HERE", copy / "containers")
+    monkeypatch.setattr(build_plan, "CHECKOUT", copy)
     return copy
 
 
@@ -69,7 +76,7 @@ CHANGES = {
     "containers/horovod_image/selftest.py": {"environment", "image"},
     "containers/horovod_cpu.slim": {"environment", "image"},
     "containers/installed_edits.py": {"environment", "image"},
-    "containers/trainers.py": {"image"},
+    "containers/append_trainers.py": {"image"},
     "containers/sif_write.py": {"image"},
     "containers/horovod_cpu.def": {"environment", "image"},
     "containers/horovod/edits.py": {"horovod", "environment", "image"},
@@ -98,7 +105,7 @@ def test_what_the_trainers_share_enters_the_image_in_its_folder(
     (copied / "recipes" / "shared" / "__init__.py").touch()
     after = results(make(tmp_path))
     assert {name for name in before if before[name] != after[name]} == {"image"}
-    trainers.stage(copied, tmp_path / "stage")
+    append_trainers.stage(copied, tmp_path / "stage")
     there = tmp_path / "stage" / "trainers" / "recipes"
     assert (there / "shared" / "__init__.py").is_file()
     assert (there / "torch_mnist.toml").is_file()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import catalogue, slim
+from containers import image_catalogue, slim
 
 LIST = """\
 # a comment
@@ -80,9 +80,9 @@ def test_a_stripped_library_is_smaller_and_still_loads(tmp_path: Path) -> None:
     assert done.stdout == "7\n"
 
 
-@pytest.mark.parametrize("image", [*catalogue.IMAGES.values()])
-def test_our_own_lists_are_read(image: catalogue.Image) -> None:
-    entries = slim.parse((catalogue.HERE / image.slim).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("image", [*image_catalogue.IMAGES.values()])
+def test_our_own_lists_are_read(image: image_catalogue.Image) -> None:
+    entries = slim.parse((image_catalogue.HERE / image.slim).read_text(encoding="utf-8"))
     patterns = [entry.pattern for entry in entries]
     assert len(patterns) == len(set(patterns))
     verbs = [entry.verb for entry in entries]

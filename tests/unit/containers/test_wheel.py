@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import plan
-from containers.plan import BuildOptions
+from containers import build_plan
+from containers.build_plan import BuildOptions
 from runners.cli import cli
 
 NAME = "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
@@ -22,7 +22,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) -> None:
-    compiled = plan.make("cpu", BuildOptions()).horovod
+    compiled = build_plan.make("cpu", BuildOptions()).horovod
     compiled.mkdir(parents=True)
     (compiled / NAME).write_text("compiled")
     folder = tmp_path / "it's; $(touch x) out"

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, pip, wheels
-from containers.catalogue import Image
+from containers import image_catalogue, pip, wheels
+from containers.image_catalogue import Image
 from runners.core.errors import SystemFault
 
 COMMON, CPU = "http://common", "http://cpu"
@@ -85,7 +85,7 @@ def into(tmp_path: Path) -> Path:
 def image(tmp_path: Path, *pins: str) -> Image:
     """An image whose lock has these."""
     (tmp_path / "x.lock").write_text("".join(pin + HASH for pin in pins))
-    return replace(catalogue.image("cpu"), lock=str(tmp_path / "x.lock"))
+    return replace(image_catalogue.image("cpu"), lock=str(tmp_path / "x.lock"))
 
 
 def test_the_cpu_build_comes_from_pytorchs_index_when_the_common_one_has_none(
@@ -177,12 +177,12 @@ def test_another_failure_of_pip_is_passed_on(
 
     monkeypatch.setattr(pip, "run", run)
     with pytest.raises(SystemFault, match=r"^connection refused$"):
-        wheels.fetch(catalogue.image("cpu"), pip.PackageSource(), tmp_path / "wheels")
+        wheels.fetch(image_catalogue.image("cpu"), pip.PackageSource(), tmp_path / "wheels")
 
 
 def test_wheels_and_source_archives_are_asked_for_apart(host: Pip, tmp_path: Path) -> None:
     host.has_all = True
-    wheels.fetch(catalogue.image("cpu"), pip.PackageSource(tmp_path), tmp_path / "wheels")
+    wheels.fetch(image_catalogue.image("cpu"), pip.PackageSource(tmp_path), tmp_path / "wheels")
     assert (tmp_path / "wheels").is_dir()
     assert ["--only-binary=:all:" in call for call in host.calls] == [True, True, False]
     assert "--no-binary=horovod" in host.calls[2]

@@ -10,16 +10,16 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys, time
-from runners.core import signals
-signals.listen(lambda words: print(words, file=sys.stderr))
+from runners.core import command_signals
+command_signals.listen(lambda words: print(words, file=sys.stderr))
 try:
-    with signals.held():
+    with command_signals.held():
         os.kill(os.getpid(), {number})
         time.sleep(0.1)
         print("written down")
     print("not reached")
 except KeyboardInterrupt as told:
-    sys.exit(signals.code(told))
+    sys.exit(command_signals.code(told))
 """
 
 
@@ -50,7 +50,9 @@ def test_nohup_stays_in_force() -> None:
 
 
 def test_in_a_program_that_uses_the_api_nothing_is_printed() -> None:
-    (listen,) = [line for line in PROGRAM.splitlines(True) if line.startswith("signals.listen")]
+    (listen,) = [
+        line for line in PROGRAM.splitlines(True) if line.startswith("command_signals.listen")
+    ]
     text = PROGRAM.format(number=int(signal.SIGINT)).replace(listen, "")
     argv = [sys.executable, "-c", text]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
@@ -60,11 +62,11 @@ def test_in_a_program_that_uses_the_api_nothing_is_printed() -> None:
 def test_two_at_once_leave_the_last_word_of_the_first() -> None:
     text = """
 import os, signal, sys, time
-from runners.core import signals
+from runners.core import command_signals
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the command does before its imports
-signals.listen(print)
+command_signals.listen(print)
 try:
-    with signals.saying("the last word"):
+    with command_signals.saying("the last word"):
         try:
             os.kill(os.getpid(), signal.SIGINT)
         except KeyboardInterrupt:
@@ -88,14 +90,14 @@ except KeyboardInterrupt:
 def test_only_ctrl_c_leaves_somebody_to_ask(number: int, asks: bool) -> None:
     text = f"""
 import os, signal, time
-from runners.core import signals
+from runners.core import command_signals
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the command does before its imports
-signals.listen(print)
+command_signals.listen(print)
 try:
     os.kill(os.getpid(), {int(number)})
     time.sleep(1)
 except KeyboardInterrupt as told:
-    print(isinstance(told, signals.Interrupted))
+    print(isinstance(told, command_signals.Interrupted))
 """
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=20, check=False

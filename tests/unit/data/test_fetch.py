@@ -17,8 +17,8 @@ import pytest
 from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
 from runners.core.progress import Progress
-from runners.data import catalogue, fetch, manifest
-from runners.data.catalogue import CatalogueEntry, DatasetFile
+from runners.data import dataset_catalogue, fetch, manifest
+from runners.data.dataset_catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
 
 CONTENT = bytes(range(256)) * 400
@@ -248,7 +248,7 @@ def test_a_place_outside_of_the_dataset_is_refused(tmp_path: Path, key: str, pla
     text = f'[datasets.x]\nurls = ["https://a/b"]\nsha256 = "{"0" * 64}"\n{key} = ["{place}"]\n'
     (tmp_path / "runner" / "runner.toml").write_text(text)
     with pytest.raises(UsageError, match="a path within the dataset"):
-        catalogue.find("x", {"XDG_CONFIG_HOME": str(tmp_path)})
+        dataset_catalogue.find("x", {"XDG_CONFIG_HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
 
 
 def test_the_shipped_catalogue() -> None:
-    known = catalogue.shipped()
+    known = dataset_catalogue.shipped()
     assert [source.name for source in known["mnist"].files] == [
         "train-images-idx3-ubyte.gz",
         "train-labels-idx1-ubyte.gz",
@@ -293,7 +293,7 @@ def test_the_shipped_catalogue() -> None:
     sources = [source for entry in known.values() for source in entry.files]
     assert all(len(source.urls) > 1 and source.size for source in sources)
     with pytest.raises(NotFound, match="did you mean mnist"):
-        catalogue.find("mnits", {})
+        dataset_catalogue.find("mnits", {})
 
 
 GOOD = f'urls = ["http://h/a.tar"]\nsha256 = "{"0" * 64}"\n'
@@ -315,10 +315,10 @@ def test_a_faulty_entry_of_the_users_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runner.toml").write_text(f"[datasets.mine]\n{GOOD}")
-    assert catalogue.find("mine", {"XDG_CONFIG_HOME": "none"}).files[0].name == "a.tar"
+    assert dataset_catalogue.find("mine", {"XDG_CONFIG_HOME": "none"}).files[0].name == "a.tar"
     (tmp_path / "runner.toml").write_text(f"[datasets.mine]\n{text}")
     with pytest.raises(UsageError) as error:
-        catalogue.find("mine", {"XDG_CONFIG_HOME": "none"})
+        dataset_catalogue.find("mine", {"XDG_CONFIG_HOME": "none"})
     assert words in str(error.value)
 
 

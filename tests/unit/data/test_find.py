@@ -24,7 +24,7 @@ from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Partition, Profile, Site
 from runners.core.trainer import Trainer
-from runners.data import find, pack
+from runners.data import find_data, pack
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.runtimes import command_lines
@@ -55,7 +55,7 @@ SITE = Profile("alvis", paths={"datasets": "$SHARED/site:$SHARED/more:$NOT/here"
 
 
 def all_of(here: Path, *texts: str) -> tuple[Dataset, ...]:
-    return find.all_of(texts, SITE, {"SHARED": str(here)})
+    return find_data.all_of(texts, SITE, {"SHARED": str(here)})
 
 
 def test_a_path_a_fetched_name_and_a_name_of_the_site(here: Path) -> None:
@@ -109,9 +109,9 @@ def test_a_path_may_have_an_equals_sign(here: Path) -> None:
 
 
 def test_measured(here: Path) -> None:
-    (one,) = map(find.measured, all_of(here, "local"))
+    (one,) = map(find_data.measured, all_of(here, "local"))
     assert (one.size, one.files, one.at_least) == (1, 1, False)
-    assert find.measured(one, seconds=-1).at_least
+    assert find_data.measured(one, seconds=-1).at_least
 
 
 NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]
@@ -237,6 +237,6 @@ def test_a_mistyped_name_offers_datasets_and_no_folder_of_ours(here: Path) -> No
         ("digits-of-min", "digits-of-mine"),
     ):
         with pytest.raises(NotFound) as caught:
-            find.one(text, None, {})
+            find_data.one(text, None, {})
         assert offered in caught.value.evidence
         assert not {"runs", "studies", "src"} & set(re.split("[ ,?]+", caught.value.evidence))

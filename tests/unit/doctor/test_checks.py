@@ -9,9 +9,9 @@ import pytest
 from containers import build_modes
 from runners.core.model import RuntimeName, SchedulerName
 from runners.core.site import Partition, Site
-from runners.doctor.checks import container, slurm
-from runners.doctor.checks.container import ContainerFacts, ContainerStart
-from runners.doctor.checks.slurm import SlurmFacts
+from runners.doctor.checks import check_runtime, check_slurm
+from runners.doctor.checks.check_runtime import ContainerFacts, ContainerStart
+from runners.doctor.checks.check_slurm import SlurmFacts
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
 from runners.doctor.timed import Answer
 
@@ -51,7 +51,7 @@ CPU = Partition("cpu", 4, 32, gpus=(("A100", 4),), time_limit="1-00:00:00", defa
 
 
 def test_a_good_slurm_is_all_ok() -> None:
-    found = slurm.check(replace(SITE, partitions=(CPU,)), FINE)
+    found = check_slurm.check(replace(SITE, partitions=(CPU,)), FINE)
     assert set(states(found).values()) == {OK}
     assert named(found, "partitions").says == "cpu*"
     assert "4 nodes, 32 CPUs, 4 A100 each" in named(found, "partitions").evidence
@@ -84,15 +84,15 @@ def dumb(command: str) -> Answer:
 def test_what_is_wrong_with_slurm(
     site: Site, facts: SlurmFacts, name: str, state: str, words: str
 ) -> None:
-    found = named(slurm.check(site, facts), name)
+    found = named(check_slurm.check(site, facts), name)
     assert found.state == state
     assert words in found.says
     assert found.fix
 
 
 def test_a_machine_without_slurm_is_no_fault() -> None:
-    assert slurm.absent(Site(()))[0].state == OK
-    assert slurm.absent(Site((SchedulerName.PBS,)))[0].says == "pbs"
+    assert check_slurm.absent(Site(()))[0].state == OK
+    assert check_slurm.absent(Site((SchedulerName.PBS,)))[0].says == "pbs"
 
 
 # Containers
@@ -122,7 +122,7 @@ def told(found: Finding) -> str:
 
 
 def test_a_good_runtime_is_all_ok() -> None:
-    assert set(states(container.check(HERE)).values()) == {OK}
+    assert set(states(check_runtime.check(HERE)).values()) == {OK}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_good_runtime_is_all_ok() -> None:
 def test_what_is_wrong_with_the_runtime(
     facts: ContainerFacts, name: str, state: str, fix: str
 ) -> None:
-    found = named(container.check(facts), name)
+    found = named(check_runtime.check(facts), name)
     assert found.state == state
     assert fix in told(found)
 
@@ -166,7 +166,7 @@ def test_what_is_wrong_with_the_runtime(
     ],
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
-    found = container.run(ContainerStart(what, answer))
+    found = check_runtime.run(ContainerStart(what, answer))
     assert found.state == state
     assert fix in told(found)
 
@@ -180,4 +180,4 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     ],
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:
-    assert container.absent(site)[0].state == state
+    assert check_runtime.absent(site)[0].state == state

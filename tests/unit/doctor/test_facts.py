@@ -12,8 +12,8 @@ import pytest
 from runners.contract import interfaces
 from runners.contract.interfaces import Interface, InterfaceAddress, Port
 from runners.doctor import timed
-from runners.doctor.checks import container, scratch
-from runners.doctor.checks.network import NodeNetwork
+from runners.doctor.checks import check_runtime, scratch
+from runners.doctor.checks.check_network import NodeNetwork
 from runners.doctor.finding import OK, WARNING, Finding
 from runners.doctor.timed import Subject
 from runners.images import container_runtime
@@ -206,7 +206,7 @@ def test_a_place_that_does_not_exist_yet_is_its_parent(tmp_path: Path) -> None:
 def test_subordinate_ids_by_name_or_number(tmp_path: Path) -> None:
     (tmp_path / "subuid").write_text(f"bob:100000:65536\n{os.getuid()}:200000:65536\n")
     (tmp_path / "subgid").write_text("ada:200000:65536\n")
-    assert container.subordinate("ada", str(tmp_path)) == (
+    assert check_runtime.subordinate("ada", str(tmp_path)) == (
         f"{tmp_path}/subuid: {os.getuid()}:200000:65536",
         f"{tmp_path}/subgid: ada:200000:65536",
     )

@@ -13,10 +13,10 @@ from runners.contract.interfaces import Interface
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
-from runners.doctor import trial
+from runners.doctor import trial_job
 from runners.doctor.checks import job, world
 from runners.doctor.finding import FAILURE, OK, WARNING, Finding
-from runners.doctor.trial import Outcome
+from runners.doctor.trial_job import Outcome
 from runners.injob import trial as injob_trial
 
 from .test_checks import named, states, told
@@ -168,7 +168,7 @@ def test_a_result_that_is_not_the_trials_is_named(tmp_path: Path, text: str) -> 
     made = outcome(tmp_path, JobState.COMPLETED)
     made.paths.result.write_text(text)
     made.paths.exit.write_text('{"exit_code": 0}')
-    (found,) = job.check(trial.wait(made.paths, made.job, 0.0, Listener()))
+    (found,) = job.check(trial_job.wait(made.paths, made.job, 0.0, Listener()))
     assert found.state == FAILURE
     assert str(made.paths.result) in found.evidence
 
@@ -197,5 +197,5 @@ def test_an_image_without_horovod(tmp_path: Path) -> None:
 
 
 def test_the_job_changes_no_variable() -> None:
-    assert set(trial.PRESET.values) == {"time"}
-    assert trial.TRAINER.module == "injob.injob.trial"
+    assert set(trial_job.PRESET.values) == {"time"}
+    assert trial_job.TRAINER.module == "injob.injob.trial"

@@ -10,9 +10,9 @@ import pytest
 from runners.contract.interfaces import Interface, Port
 from runners.core.disk_space import Volume
 from runners.core.errors import SystemFault
-from runners.doctor.checks import environment, gpu, image, network, scratch
-from runners.doctor.checks.gpu import Gpu
-from runners.doctor.checks.network import NodeNetwork
+from runners.doctor.checks import check_gpus, check_image, check_network, check_variables, scratch
+from runners.doctor.checks.check_gpus import Gpu
+from runners.doctor.checks.check_network import NodeNetwork
 from runners.doctor.checks.scratch import ScratchFolder
 from runners.doctor.finding import FAILURE, OK, WARNING
 from runners.doctor.timed import Answer
@@ -35,7 +35,7 @@ from .test_checks import dumb, named, states, told
     ],
 )
 def test_gpus(facts: Gpu, state: str, says: str) -> None:
-    found = gpu.check(facts)[0]
+    found = check_gpus.check(facts)[0]
     assert found.state == state
     assert says in found.says
 
@@ -46,7 +46,7 @@ IB = Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0)
 
 
 def test_a_good_network_is_all_ok() -> None:
-    found = network.check(NodeNetwork("n1", "10.77.0.2", (ETH,), (IB,)))
+    found = check_network.check(NodeNetwork("n1", "10.77.0.2", (ETH,), (IB,)))
     assert states(found) == {"fabric": OK, "interfaces": OK}
     assert named(found, "fabric").says == "infiniband"
 
@@ -68,7 +68,7 @@ def test_a_good_network_is_all_ok() -> None:
     ],
 )
 def test_what_is_wrong_with_the_network(facts: NodeNetwork, name: str, says: str, fix: str) -> None:
-    found = named(network.check(facts), name)
+    found = named(check_network.check(facts), name)
     assert found.state == WARNING
     assert says in found.says
     assert fix in told(found)
@@ -122,7 +122,7 @@ def test_scratch(volume: Volume | None, writable: bool, state: str, says: str) -
     ],
 )
 def test_variables(env: dict[str, str], state: str, says: str) -> None:
-    (found,) = environment.check(env, ["eth0", "lo"])
+    (found,) = check_variables.check(env, ["eth0", "lo"])
     assert (found.state, bool(found.fix)) == (state, state != OK)
     assert says in found.says
 
@@ -139,7 +139,7 @@ def test_variables(env: dict[str, str], state: str, says: str) -> None:
     ],
 )
 def test_variables_that_name_interfaces(name: str, value: str, gone: str) -> None:
-    found = environment.absent_interfaces({name: value}, ["eth0", "lo"])
+    found = check_variables.absent_interfaces({name: value}, ["eth0", "lo"])
     assert [told(item) for item in found] == ([f"unset {name}"] if gone else [])
     assert all(f"names {gone}, which" in item.says for item in found)
 
@@ -155,12 +155,12 @@ def inspection(**facts: str) -> Inspection:
 
 
 def test_facts_of_an_image() -> None:
-    (good,) = image.facts(inspection())
+    (good,) = check_image.facts(inspection())
     assert (good.state, good.says) == (OK, "Horovod 0.28.1")
-    (none,) = image.facts(inspection(horovod_version="none"))
+    (none,) = check_image.facts(inspection(horovod_version="none"))
     assert (none.state, told(none)) == (FAILURE, "runner build cpu")
-    (torch,) = image.facts(inspection(horovod_version="none", torch_version="2.13.0"))
+    (torch,) = check_image.facts(inspection(horovod_version="none", torch_version="2.13.0"))
     assert (torch.state, torch.says) == (OK, "torch 2.13.0; without Horovod")
     problem = SystemFault("nothing can be run in a.sif", "", "runner verify a.sif")
-    (odd,) = image.facts(replace(inspection(), problem=problem))
+    (odd,) = check_image.facts(replace(inspection(), problem=problem))
     assert (odd.state, told(odd)) == (WARNING, "runner verify a.sif")

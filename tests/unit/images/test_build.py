@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from containers import build_definition, build_record, plan
+from containers import build_definition, build_plan, build_record
+from containers.build_plan import BuildOptions
 from containers.build_steps import BuildProgress
-from containers.plan import BuildOptions
 from runners.core import machine, sif
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.images import build, build_request, prebuilt_list
+from runners.images import build_and_record, build_request, prebuilt_list
 from runners.images.build_request import BuildKind, ImageRequest
 
 from ..core.test_sif import make_sif
@@ -47,7 +47,7 @@ def test_the_level_of_an_image_from_another(
     monkeypatch.setenv("RUNNER_PACK_LEVEL", variable)
     options = BuildOptions(level=option)
     request = ImageRequest(BuildKind.ON_TOP, "", base, Path("my.def"), options=options)
-    assert build.definition_of(request).level == level
+    assert build_and_record.definition_of(request).level == level
 
 
 def test_an_image_for_another_architecture_is_no_base(
@@ -55,26 +55,26 @@ def test_an_image_for_another_architecture_is_no_base(
 ) -> None:
     monkeypatch.setattr(sif, "architecture", lambda objects: "ppc64")
     with pytest.raises(Refused, match=r"torch\.sif is for ppc64, and this machine is a"):
-        build.find_base(base)
+        build_and_record.find_base(base)
 
 
 def test_an_unpacked_image_is_no_base(base: str) -> None:
     Path("unpacked/.singularity.d").mkdir(parents=True)
     with pytest.raises(UsageError, match="--from unpacked is a folder; name an image file"):
-        build.find_base("unpacked")
+        build_and_record.find_base("unpacked")
 
 
 def test_without_an_output_it_is_named_after_what_is_added(base: str, tmp_path: Path) -> None:
     on_top = ImageRequest(BuildKind.ON_TOP, origin=base, definition=Path("my.def"))
     added = ImageRequest(BuildKind.ADDED, origin=base, requirements=Path("extra.txt"))
     made = {
-        "my.sif": build.definition_of(on_top),
-        "torch-extra.sif": build.definition_of(added),
+        "my.sif": build_and_record.definition_of(on_top),
+        "torch-extra.sif": build_and_record.definition_of(added),
     }
     assert {name: each.output for name, each in made.items()} == {
         name: tmp_path / name for name in made
     }
-    plain = build.definition_of(replace(on_top, origin=""))
+    plain = build_and_record.definition_of(replace(on_top, origin=""))
     assert (plain.output, plain.base) == (tmp_path / "my.sif", None)
 
 
@@ -91,7 +91,7 @@ def test_an_output_that_cannot_be_written(base: str, output: str, message: str) 
     options = BuildOptions(output=Path(output))
     request = ImageRequest(BuildKind.ON_TOP, "", base, Path("my.def"), options=options)
     with pytest.raises(UsageError, match=message):
-        build.build_image(request, BuildProgress())
+        build_and_record.build_image(request, BuildProgress())
 
 
 def test_an_error_of_the_system_names_the_file_and_where_there_is_room(
@@ -103,7 +103,7 @@ def test_an_error_of_the_system_names_the_file_and_where_there_is_room(
     monkeypatch.setattr(build_definition, "build", full)
     request = ImageRequest(BuildKind.DEFINITION, definition=Path("my.def"))
     with pytest.raises(SystemFault) as fault:
-        build.build_image(request, BuildProgress())
+        build_and_record.build_image(request, BuildProgress())
     assert fault.value.what.startswith("No space left on device: /scratch/x\nFree some, or name")
 
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_pulled_is_to_be_built(
 ) -> None:
     fail_with(error, monkeypatch)
     told = Told()
-    assert build.pull_unless_current("cpu", told) is None
+    assert build_and_record.pull_unless_current("cpu", told) is None
     assert told.texts == [str(error), "building instead"]
 
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_pulled_is_to_be_built(
 def test_a_wrong_digest_is_no_reason_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(NotVerified("altered"), monkeypatch)
     with pytest.raises(NotVerified, match="altered"):
-        build.pull_unless_current("cpu", Told())
+        build_and_record.pull_unless_current("cpu", Told())
 
 
 @pytest.mark.usefixtures("source")
@@ -167,20 +167,26 @@ def test_a_current_build_is_not_replaced_by_a_prebuilt_image(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fail_with(SystemFault("it was asked"), monkeypatch)
-    made = plan.make("cpu", BuildOptions())
+    made = build_plan.make("cpu", BuildOptions())
     made.output.parent.mkdir()
     made.output.write_text("an image")
     build_record.write(made.output, made.key)
     told = Told()
-    assert build.pull_unless_current("cpu", told) is None
+    assert build_and_record.pull_unless_current("cpu", told) is None
     assert told.texts == []
 
 
 def test_what_is_not_pulled_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pulled, built = build.Built(tmp_path / "pulled.sif"), build.Built(tmp_path / "built.sif")
-    monkeypatch.setattr(build, "build_image", lambda request, _: built)
+    pulled, built = (
+        build_and_record.Built(tmp_path / "pulled.sif"),
+        build_and_record.Built(tmp_path / "built.sif"),
+    )
+    monkeypatch.setattr(build_and_record, "build_image", lambda request, _: built)
     for path, image in ((pulled.output, pulled), (None, built)):
-        monkeypatch.setattr(build, "pull_unless_current", lambda *_, path=path: path)
+        monkeypatch.setattr(build_and_record, "pull_unless_current", lambda *_, path=path: path)
         assert (
-            build.pull_or_build("cpu", machine.architecture(), (), Told(), BuildProgress()) == image
+            build_and_record.pull_or_build(
+                "cpu", machine.architecture(), (), Told(), BuildProgress()
+            )
+            == image
         )

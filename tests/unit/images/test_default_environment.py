@@ -8,8 +8,8 @@ import pytest
 
 from runners.core.errors import UsageError
 from runners.core.model import BY_MODULES, RuntimeName
-from runners.images.facts import environment
-from runners.images.facts.environment import LoadedModules
+from runners.images.facts import environment_facts
+from runners.images.facts.environment_facts import LoadedModules
 
 from ..programs import program
 
@@ -35,8 +35,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def of_folder(folder: Path) -> dict[str, str]:
         return WITH if folder.name == "active" else WITHOUT
 
-    monkeypatch.setattr(environment, "probe_path", of_path)
-    monkeypatch.setattr(environment, "facts", of_folder)
+    monkeypatch.setattr(environment_facts, "probe_path", of_path)
+    monkeypatch.setattr(environment_facts, "facts", of_folder)
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def test_which_is_meant(
     environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     if active:
         environ["CONDA_PREFIX"] = str(home / active)
-    image = environment.unnamed(LoadedModules(tuple(modules.split())), runtime, environ)
+    image = environment_facts.unnamed(LoadedModules(tuple(modules.split())), runtime, environ)
     assert image.path == home / meant
     by_modules = meant in ("torch", "plain")
     assert image.brought_by == (BY_MODULES if by_modules else "CONDA_PREFIX")
@@ -67,7 +67,7 @@ def test_which_is_meant(
 def test_none_is_meant(home: Path) -> None:
     environ = {"HOME": str(home), "PATH": "/usr/bin:/bin", "VIRTUAL_ENV": str(home / "bare")}
     with pytest.raises(UsageError) as told:
-        environment.unnamed(LoadedModules(("openmpi",), ("/more",)), None, environ)
+        environment_facts.unnamed(LoadedModules(("openmpi",), ("/more",)), None, environ)
     assert str(told.value).splitlines() == [
         "no image was given",
         "  --module openmpi brings no Python",
@@ -75,4 +75,4 @@ def test_none_is_meant(home: Path) -> None:
         "  try: --image horovod_cpu.sif",
     ]
     with pytest.raises(UsageError, match="--module openmpi: cannot be loaded here"):
-        environment.unnamed(LoadedModules(("openmpi",)), None, environ)
+        environment_facts.unnamed(LoadedModules(("openmpi",)), None, environ)

@@ -12,7 +12,7 @@ import pytest
 from runners.core.errors import NotFound, UsageError
 from runners.core.model import RuntimeName
 from runners.images import inspect
-from runners.images.facts import environment
+from runners.images.facts import environment_facts
 
 from ..programs import program
 
@@ -28,7 +28,7 @@ from ..programs import program
     ],
 )
 def test_names_in_a_store(runtime: RuntimeName, name: str, path: str) -> None:
-    image = environment.image(name, runtime)
+    image = environment_facts.image(name, runtime)
     assert str(image.path) == path
     assert runtime in image.problem
 
@@ -36,14 +36,14 @@ def test_names_in_a_store(runtime: RuntimeName, name: str, path: str) -> None:
 @pytest.mark.parametrize("name", ["oras://a/b:1", "a b", "https://a/b.sif"])
 def test_what_is_no_name_in_a_store(name: str) -> None:
     with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
-        environment.image(name, RuntimeName.SHIFTER)
+        environment_facts.image(name, RuntimeName.SHIFTER)
     assert "shifterimg pull" in str(told.value)
 
 
 @pytest.mark.parametrize("runtime", [RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.NONE])
 def test_no_image(runtime: RuntimeName) -> None:
     with pytest.raises(UsageError, match="no image was given"):
-        environment.image(None, runtime)
+        environment_facts.image(None, runtime)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_environment_is_looked_into_once(venv: Path) -> None:
     said: list[str] = []
-    image = inspect.inspected(environment.image(str(venv), RuntimeName.NONE), said.append)
+    image = inspect.inspected(environment_facts.image(str(venv), RuntimeName.NONE), said.append)
     assert image.path == venv
     assert image.fact("python.version").startswith(f"{sys.version_info[0]}.{sys.version_info[1]}")
     assert image.fact("horovod.version") == "none"
@@ -65,14 +65,16 @@ def test_an_environment_is_looked_into_once(venv: Path) -> None:
     assert len(said) == 1
     (site_packages,) = venv.glob("lib/python3*/site-packages")
     (site_packages / "new-1.dist-info").mkdir()
-    assert not environment.known(venv)
+    assert not environment_facts.known(venv)
 
 
 def test_an_environment_whose_python_does_not_run_has_a_problem(venv: Path) -> None:
     for python in (venv / "bin" / "python3", venv / "bin" / "python"):
         python.unlink()
         program(python, "exit 1")
-    image = inspect.inspected(environment.image(str(venv), RuntimeName.NONE), lambda text: None)
+    image = inspect.inspected(
+        environment_facts.image(str(venv), RuntimeName.NONE), lambda text: None
+    )
     assert "does not run" in image.problem
 
 
@@ -82,4 +84,4 @@ def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
     os.symlink(sys.executable, tmp_path / "sandbox" / "bin" / "python")
     for folder in ("sandbox", "nothing"):
         with pytest.raises(NotFound, match="is not the folder of"):
-            environment.image(str(tmp_path / folder), RuntimeName.NONE)
+            environment_facts.image(str(tmp_path / folder), RuntimeName.NONE)

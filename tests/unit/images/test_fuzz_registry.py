@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runners.core.errors import RunnerError
 from runners.images.reference import parse
 from runners.images.registry import credentials
-from runners.images.registry.api import Registry
+from runners.images.registry.registry_client import Registry
 from runners.images.store import images_lock
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=12)

@@ -20,8 +20,8 @@ from runners.core.progress import Progress
 from runners.images import reference
 from runners.images.push import upload
 from runners.images.registry import oci, oci_layer
-from runners.images.registry.api import Blob, Registry
 from runners.images.registry.oci import Layout
+from runners.images.registry.registry_client import Blob, Registry
 from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 

@@ -19,7 +19,7 @@ from runners.core import download, http
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
 from runners.images import reference
 from runners.images.registry import credentials, sources
-from runners.images.registry.api import Blob, Registry
+from runners.images.registry.registry_client import Blob, Registry
 
 from ..core.test_sif import make_sif
 from .test_store import Silent

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from containers import horovod_source
-from containers.catalogue import HERE
 from containers.horovod_image import labels
+from containers.image_catalogue import HERE
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_REFUSED
 from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName

@@ -17,7 +17,7 @@ from runners.core.model import SchedulerName
 from runners.explain import read_facts
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
-from runners.jobs import find, job_status, logs
+from runners.jobs import find_run, job_status, logs
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
 
@@ -43,17 +43,17 @@ def test_a_job_is_found_by_number_name_folder_or_as_the_last(tmp_path: Path) -> 
     first = make_run(tmp_path / "job-1", "41", submitted=1)
     second = make_run(tmp_path / "job-2", "42", submitted=2)
     for word in ("41", "job-1", str(first.root)):
-        assert find.find(word, tmp_path)[0] == first
-    assert find.find(None, tmp_path)[0] == second
+        assert find_run.find(word, tmp_path)[0] == first
+    assert find_run.find(None, tmp_path)[0] == second
     with pytest.raises(NotFound, match="'43'"):
-        find.find("43", tmp_path)
+        find_run.find("43", tmp_path)
 
 
 def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.job.write_text('{"id": ')
     with pytest.raises(SystemFault, match=r"job\.json"):
-        find.all_runs(tmp_path)
+        find_run.all_runs(tmp_path)
 
 
 def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_ended_runs_are_listed_without_asking_a_scheduler(
     monkeypatch.setattr(shell, "run", lambda argv: pytest.fail(f"asked {argv}"))
     for number in range(100):
         make_run(tmp_path / f"job-{number}", str(number), "COMPLETED")
-    assert len(job_status.statuses(find.all_runs(tmp_path))) == 100
+    assert len(job_status.statuses(find_run.all_runs(tmp_path))) == 100
 
 
 def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> None:

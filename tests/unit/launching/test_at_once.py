@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from containers import catalogue, expected_labels
+from containers import expected_labels, image_catalogue
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, Refused, RunnerError, UsageError
 from runners.core.model import ImageInfo
@@ -147,7 +147,7 @@ def test_an_unknown_profile_and_an_unknown_image() -> None:
     ],
 )
 def test_expected_labels(name: str, some: dict[str, str]) -> None:
-    labels = expected_labels.of(catalogue.IMAGES[name])
+    labels = expected_labels.of(image_catalogue.IMAGES[name])
     assert some.items() <= labels.items()
     assert "torch_mnist" in labels["recipes"].split(",")
 

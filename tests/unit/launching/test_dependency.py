@@ -11,7 +11,7 @@ import pytest
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources, SchedulerName
-from runners.jobs import find, job_status
+from runners.jobs import find_run, job_status
 from runners.launching import dependency
 from runners.schedulers import local, slurm
 
@@ -49,10 +49,10 @@ def runs(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_word_means(runs: Path, word: str | None, ids: list[str]) -> None:
-    assert [job.id for _, job in find.find_all(word, runs)] == ids
+    assert [job.id for _, job in find_run.find_all(word, runs)] == ids
     if len(ids) > 1:
         with pytest.raises(UsageError, match="is 3 runs, 42_0 to 42_2"):
-            find.find(word, runs)
+            find_run.find(word, runs)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from runners.core.plan import Plan
 from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
-from runners.jobs import find
+from runners.jobs import find_run
 from runners.launching import job_array, run_folder, submit, suggest
 from runners.launching.run_folder import Draft
 from runners.planning import solver
@@ -241,7 +241,7 @@ def test_pbs_has_a_range_and_its_own_numbers() -> None:
         *("-x", "-t", "-f", "-F", "json"),
         *("123[].pbs-01", "99.pbs-01"),
     ]
-    assert find.number("123[4].pbs-01") == "123"
+    assert find_run.number("123[4].pbs-01") == "123"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, Sched
 from runners.core.plan import Plan
 from runners.core.site import Partition, Site
 from runners.core.trainer import Framework, Trainer
-from runners.doctor.checks import gpu
+from runners.doctor.checks import check_gpus
 from runners.doctor.timed import Answer
 from runners.planning import gpu_image, solver
 from runners.planning.case import Case
@@ -175,10 +175,12 @@ def test_the_doctor_names_the_image_for_this_machine(
     says: str,
     next_step: list[str] | None,
 ) -> None:
-    monkeypatch.setattr(gpu, "architecture", lambda: "amd64")
+    monkeypatch.setattr(check_gpus, "architecture", lambda: "amd64")
     listed = Answer("nvidia-smi -L", f"GPU 0: {device} (UUID: GPU-7ae3)\n")
     (found,) = [
-        each for each in gpu.check(gpu.Gpu(driver, listed, "", built)) if each.name == "image"
+        each
+        for each in check_gpus.check(check_gpus.Gpu(driver, listed, "", built))
+        if each.name == "image"
     ]
     assert says in found.says
     assert device in found.evidence

@@ -22,7 +22,7 @@ from runners.core.trainer import Trainer
 from runners.injob.rank import mpi_check
 from runners.planning import solver
 from runners.planning.case import Case
-from runners.sites import host_mpi
+from runners.sites import find_host_mpi
 
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)
@@ -36,12 +36,14 @@ LIBRARIES = HostMpi(("/opt/openmpi",), "/opt/openmpi/lib")
 
 
 def test_ldd_is_read() -> None:
-    assert set(host_mpi.parse_ldd(LDD)) == {"libopen-pal.so.40", "libc.so.6", "libm.so.6"}
+    assert set(find_host_mpi.parse_ldd(LDD)) == {"libopen-pal.so.40", "libc.so.6", "libm.so.6"}
     assert mpi_check.linked(LDD)["libhwloc.so.15"] == ""
 
 
 def test_an_mpi_among_the_systems_libraries_is_bound_file_by_file() -> None:
-    made = host_mpi.described(Path("/usr"), Path("/usr/lib/libmpi.so.40"), host_mpi.parse_ldd(LDD))
+    made = find_host_mpi.described(
+        Path("/usr"), Path("/usr/lib/libmpi.so.40"), find_host_mpi.parse_ldd(LDD)
+    )
     assert made.library_path == "/host-mpi"
     assert made.binds == (
         "/usr/lib/libmpi.so.40:/host-mpi/libmpi.so.40",
@@ -56,11 +58,13 @@ def test_an_mpi_in_a_prefix_of_its_own_is_bound_as_it_is(tmp_path: Path) -> None
     for name in ("libmpi.so.40.30.4", "libmpi.so.40", "libopen-pal.so.40"):
         (prefix / "lib" / name).touch()
     libmpi = prefix / "lib" / "libmpi.so.40"
-    assert host_mpi._library(prefix) == libmpi
+    assert find_host_mpi._library(prefix) == libmpi
     needs = {"libopen-pal.so.40": prefix / "lib" / "libopen-pal.so.40", "libc.so.6": Path("/l/c")}
-    alone = host_mpi.described(prefix, libmpi, needs)
+    alone = find_host_mpi.described(prefix, libmpi, needs)
     assert alone == HostMpi((str(prefix),), str(prefix / "lib"))
-    more = host_mpi.described(prefix, libmpi, {**needs, "libpmix.so.2": Path("/lib/libpmix.so.2")})
+    more = find_host_mpi.described(
+        prefix, libmpi, {**needs, "libpmix.so.2": Path("/lib/libpmix.so.2")}
+    )
     assert more.binds[1:] == ("/lib/libpmix.so.2:/host-mpi/libpmix.so.2",)
     assert more.library_path == f"{prefix}/lib:/host-mpi"
 
@@ -71,12 +75,12 @@ def test_plugins_among_the_systems_libraries_come_along(tmp_path: Path) -> None:
     (folder / "mca_btl_tcp.so").touch()
     libmpi = tmp_path / "lib" / "libmpi.so.40"
     libmpi.touch()
-    assert str(folder) in host_mpi.described(Path("/usr"), libmpi, {}).binds
+    assert str(folder) in find_host_mpi.described(Path("/usr"), libmpi, {}).binds
 
 
 def test_no_mpirun_is_no_host_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert host_mpi.libraries() is None
+    assert find_host_mpi.libraries() is None
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runners.scale import study
-from runners.scale.results import EXTRA
 from runners.scale.study import StudyPaths, StudyRecord
+from runners.scale.write_results import EXTRA
 from tests.unit.in_process import Done, runner
 
 from .scaled import GLOO, leave, question

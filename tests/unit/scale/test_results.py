@@ -14,7 +14,7 @@ from runners.core.errors import UsageError
 from runners.scale.measure import Measured
 from runners.scale.references import known_references, references
 from runners.scale.report import build
-from runners.scale.results import csv_text, json_value
+from runners.scale.write_results import csv_text, json_value
 
 from .scaled import GLOO, question, report, run
 

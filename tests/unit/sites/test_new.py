@@ -190,7 +190,7 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
 ) -> None:
     commands(runner, monkeypatch, scontrol=CONFIG, sinfo=sinfo)
     monkeypatch.setattr("runners.sites.probe.SECONDS_TO_ANSWER", 1)
-    monkeypatch.setattr("runners.sites.find.SECONDS", 2)
+    monkeypatch.setattr("runners.sites.find_site.SECONDS", 2)
     done = run("new")
     assert f"left out: {told}" in done.output
     path = runner / "runner" / "sites" / "kit.toml"
@@ -201,7 +201,7 @@ def test_what_slurm_does_not_tell_is_left_out_and_said(
 
 def test_a_controller_that_hangs_is_said(runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands(runner, monkeypatch, scontrol="exec sleep 9")
-    monkeypatch.setattr("runners.sites.find.SECONDS", 0.5)
+    monkeypatch.setattr("runners.sites.find_site.SECONDS", 0.5)
     done = run()
     assert done.exit_code == 0
     assert "scontrol did not tell the cluster's name: no answer within" in done.output

@@ -14,7 +14,7 @@ from runners.core.errors import NotFound, UsageError
 from runners.core.site import Detect
 from runners.images import local_image
 from runners.settings import config
-from runners.sites import find, load
+from runners.sites import find_site, load
 
 from .profiles import SHIPPED, environment, shipped, write
 
@@ -58,32 +58,32 @@ def test_what_cannot_be_run_here_says_so() -> None:
 def test_a_site_is_found(
     tmp_path: Path, cluster: str, host: str, env: dict[str, str], name: str | None, why: str
 ) -> None:
-    found = find.find(None, cluster, host, {**environment(tmp_path), **env})
+    found = find_site.find(None, cluster, host, {**environment(tmp_path), **env})
     assert (found.name if found else None) == name
     assert why in (found.chosen if found else "")
 
 
 def test_a_site_by_name(tmp_path: Path) -> None:
     env = environment(tmp_path)
-    assert find.find("none", "neuron", "x", env) is None
-    asked = find.find("alvis", "neuron", "x", env)
+    assert find_site.find("none", "neuron", "x", env) is None
+    asked = find_site.find("alvis", "neuron", "x", env)
     assert asked is not None
     assert (asked.name, asked.chosen) == ("alvis", "as requested")
     with pytest.raises(NotFound, match=r"(?s)no site named 'aluis'.*did you mean alvis"):
-        find.find("aluis", "", "", env)
+        find_site.find("aluis", "", "", env)
 
 
 def test_a_users_profile_is_found_before_a_shipped_one(tmp_path: Path) -> None:
     write(tmp_path, "zzz", '[detect]\nclusters = ["neuron"]\n')
-    found = find.find(None, "neuron", "glogin01", environment(tmp_path))
+    found = find_site.find(None, "neuron", "glogin01", environment(tmp_path))
     assert found is not None
     assert found.name == "zzz"
 
 
 def test_the_strongest_evidence_of_one_profile_is_told_first() -> None:
     detect = Detect(("c",), ("h*",), {"V": "1"})
-    assert find.why(detect, "c", "h1", {"V": "1"}) == "V is 1"
-    assert find.why(detect, "c", "h1", {}) == "the cluster calls itself c"
+    assert find_site.why(detect, "c", "h1", {"V": "1"}) == "V is 1"
+    assert find_site.why(detect, "c", "h1", {}) == "the cluster calls itself c"
 
 
 def test_a_users_file_of_the_same_name_wins_and_builds_on_the_shipped_one(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_users_file_of_the_same_name_wins_and_builds_on_the_shipped_one(tmp_pa
     kinds = {kind.name: kind for kind in profile.nodes}
     assert (kinds["gh200_1"].cpus, kinds["gh200_1"].gpus) == (71, 1)
     assert "launch.module" not in profile.sources
-    found = find.find(None, "neuron", "", environment(tmp_path))
+    found = find_site.find(None, "neuron", "", environment(tmp_path))
     assert found is not None
     assert found.launch["module"] == []
 
@@ -185,8 +185,8 @@ def test_a_profile_cannot_be_its_own_base(tmp_path: Path) -> None:
 def test_a_faulty_profile_in_the_way_of_finding_names_the_way_out(tmp_path: Path) -> None:
     write(tmp_path, "bad", "one = 1\n")
     with pytest.raises(UsageError, match=r"(?s)bad.toml: unknown key one.*--site none"):
-        find.find(None, "kit", "login", environment(tmp_path))
-    assert find.find("none", "kit", "login", environment(tmp_path)) is None
+        find_site.find(None, "kit", "login", environment(tmp_path))
+    assert find_site.find("none", "kit", "login", environment(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -248,12 +248,12 @@ def test_the_sites_way_to_ask_gives_way_to_the_users(
 
 def test_the_known_sites_and_the_one_in_force(tmp_path: Path) -> None:
     path = write(tmp_path, "mine", 'title = "Mine"\n')
-    sites, problem = find.known({**environment(tmp_path), "RUNNER_SITE": "mine"})
+    sites, problem = find_site.known({**environment(tmp_path), "RUNNER_SITE": "mine"})
     assert {"mine", *SHIPPED} <= {site.profile.name for site in sites}
     assert [(site.path, site.chosen) for site in sites if site.chosen] == [(path, "as requested")]
     assert problem == ""
     assert not any(
-        site.chosen for site in find.known({**environment(tmp_path), "RUNNER_SITE": "none"})[0]
+        site.chosen for site in find_site.known({**environment(tmp_path), "RUNNER_SITE": "none"})[0]
     )
 
 

@@ -16,7 +16,7 @@ from runners.contract.enums import Controller
 from runners.core.model import ImageInfo, SchedulerName
 from runners.planning import solver
 from runners.planning.case import Case
-from runners.sites import find, load
+from runners.sites import find_site, load
 
 from .. import scripts
 from ..programs import program
@@ -121,8 +121,8 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
     env = environment(tmp_path)
     write(tmp_path, "polaris", 'base = "polaris"\n[detect]\nhosts = ["login9"]\n')
     mine = load.profile("polaris", env)
-    assert not find.is_remote_site(mine, "", "login9", env)
-    assert find.is_remote_site(mine, "", "polaris-login-01", env)
+    assert not find_site.is_remote_site(mine, "", "login9", env)
+    assert find_site.is_remote_site(mine, "", "polaris-login-01", env)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_a_file_of_ones_own_says_that_it_is_here(tmp_path: Path) -> None:
 def test_what_tells_that_it_is_here(
     name: str, cluster: str, host: str, env: dict[str, str], expected: bool
 ) -> None:
-    assert find.is_remote_site(shipped(name), cluster, host, env) is expected
+    assert find_site.is_remote_site(shipped(name), cluster, host, env) is expected
 
 
 def test_what_a_profile_has_of_its_base_tells_nothing_of_it(tmp_path: Path) -> None:
     env = environment(tmp_path)
     write(tmp_path, "like", 'base = "neuron"\n')
-    assert not find.is_remote_site(load.profile("like", env), "kit", "login", env)
+    assert not find_site.is_remote_site(load.profile("like", env), "kit", "login", env)
 
 
 def there(name: str, **asked: object) -> list[str]:
@@ -155,7 +155,7 @@ def there(name: str, **asked: object) -> list[str]:
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
     made = solver.solve(
-        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), find.remote(profile, "/root"))
+        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), find_site.remote(profile, "/root"))
     )
     return [refusal.what for refusal in made.refusals]
 

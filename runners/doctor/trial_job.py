@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract.parts import TRIAL
-from ..core import files, job_record, signals
+from ..core import command_signals, files, job_record
 from ..core.command_line import COMMAND, CommandLine
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import BindMount
@@ -60,7 +60,7 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
 def wait(paths: JobPaths, job: Job, seconds: float, listener: Listener) -> Outcome:
     """Wait for the job's end, `seconds` at most, and return what it left; Ctrl-C leaves it be."""
     come_back = f"come back: runner doctor --run {paths.root}"
-    with signals.saying(f"left job {job.id} running; {come_back}"):
+    with command_signals.saying(f"left job {job.id} running; {come_back}"):
         status = follow.wait(paths, job, seconds, listener)
     if status.state == JobState.COMPLETED:
         deadline = time.monotonic() + SECONDS_FOR_A_SLOW_DISK

@@ -17,7 +17,7 @@ from ..core.errors import NotFound, Refused, UsageError, close, nearest
 from ..core.model import Dataset
 from ..core.remedy import change, command
 from ..core.site import Profile
-from . import catalogue, pack
+from . import dataset_catalogue, pack
 
 # How long files are counted: on a busy file system a large dataset takes minutes.
 SECONDS, FILES = 3.0, 200_000
@@ -47,7 +47,7 @@ def all_of(
 def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
     """Return one dataset; the errors are those of `all_of`."""
     name, equals, path = text.partition("=")
-    if not (equals and catalogue.PLAIN.fullmatch(name)):
+    if not (equals and dataset_catalogue.PLAIN.fullmatch(name)):
         name, path = "", text
     if not path:
         raise UsageError(f"--data {text!r} is not [NAME=]PATH")
@@ -90,12 +90,12 @@ def _entries(folder: Path) -> list[Path]:
 
 def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
     message = f"the dataset {text} is neither a folder nor a squashfs file on this machine"
-    if text in catalogue.shipped():
+    if text in dataset_catalogue.shipped():
         return NotFound(
             message, "it has not been downloaded", change(first=f"runner data fetch {text}")
         )
     beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
-    names = {*known, *catalogue.shipped()}
+    names = {*known, *dataset_catalogue.shipped()}
     # A folder that has about this name may be meant; all others are no datasets.
     near = {name for name in beside if name not in OURS and close(path.name, [name])}
     return NotFound(message, nearest(path.name, names | near), command("runner", "data", "fetch"))

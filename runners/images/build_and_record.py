@@ -20,25 +20,25 @@ from containers import (
     apptainer,
     build,
     build_definition,
+    build_plan,
     build_record,
     foreign_horovod,
     host_environment,
-    plan,
 )
 from containers.added_packages import AddedPackages
 from containers.build_definition import DefinitionBuild
+from containers.build_plan import BuildOptions, BuildPlan
 from containers.build_steps import BuildProgress
-from containers.catalogue import IMAGES
 from containers.definition import Base
 from containers.host_environment import EnvironmentOptions, Made
-from containers.plan import BuildOptions, BuildPlan
+from containers.image_catalogue import IMAGES
 
-from ..core import disk_space, files, machine, signals
+from ..core import command_signals, disk_space, files, machine
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault, UsageError
 from ..core.progress import Listener
 from . import local_image, prebuilt, pull, recorded_digest
 from .build_request import BuildKind, ImageRequest
-from .facts import environment, image_labels, probe_image
+from .facts import environment_facts, image_labels, probe_image
 
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
@@ -65,7 +65,7 @@ class BuiltWheel(NamedTuple):
 def _faults() -> Iterator[None]:
     """Turn an error of the system into a SystemFault; say what is left when interrupted."""
     try:
-        with signals.saying("the incomplete build is removed"):
+        with command_signals.saying("the incomplete build is removed"):
             yield
     except OSError as error:
         remedy = disk_space.ELSEWHERE if error.errno in NO_ROOM else ""
@@ -92,7 +92,7 @@ def build_image(request: ImageRequest, progress: BuildProgress) -> Built:
 
 
 def _plan(request: ImageRequest) -> BuildPlan:
-    made = plan.make(request.name, request.options)
+    made = build_plan.make(request.name, request.options)
     disk_space.check_output(made.output)
     return made
 
@@ -108,13 +108,13 @@ def _build_packaged(made: BuildPlan, options: BuildOptions, progress: BuildProgr
 @_faults()
 def describe_wheel(name: str, options: BuildOptions, progress: BuildProgress) -> str:
     """Return the commands that would be run for the wheel of a packaged image."""
-    return build.describe(plan.make(name, options), options, progress, alone=True)
+    return build.describe(build_plan.make(name, options), options, progress, alone=True)
 
 
 @_faults()
 def wheel(name: str, options: BuildOptions, progress: BuildProgress) -> BuiltWheel:
     """Compile Horovod for a packaged image; the wheel is in the images folder by default."""
-    made = plan.make(name, options)
+    made = build_plan.make(name, options)
     folder = options.output or made.output.parent
     path = build.copy_wheel(build.build_wheel(made, options, progress), folder.absolute())
     return BuiltWheel(path, files.read_text(path.with_name(f"{path.name}.sha256")).rstrip())
@@ -139,9 +139,9 @@ def definition_of(request: ImageRequest) -> DefinitionBuild:
     Without a definition of the user's it adds the packages of a requirements file, or else Horovod
     for the frameworks of that image.
     """
-    level = plan.asked_level(request.options.level)
+    level = build_plan.asked_level(request.options.level)
     made = _with_definition if request.definition else _with_packages
-    return replace(made(request), level=level or plan.USUAL_LEVEL)
+    return replace(made(request), level=level or build_plan.USUAL_LEVEL)
 
 
 def _with_definition(request: ImageRequest) -> DefinitionBuild:
@@ -191,7 +191,7 @@ def horovod_into(options: EnvironmentOptions, progress: BuildProgress) -> dict[s
     """Compile Horovod for what an existing environment has; return its labels."""
     with host_environment.kept(options):
         made = host_environment.add_horovod(options, progress)
-        return _tested(options, made, {environment.INTO: "yes"}, progress)
+        return _tested(options, made, {environment_facts.INTO: "yes"}, progress)
 
 
 def _tested(
@@ -199,8 +199,8 @@ def _tested(
 ) -> dict[str, str]:
     with progress.phase("its test", lambda: ""):
         host_environment.prove(options.folder, made)
-        facts = {**environment.probe(options.folder, made.environ), **labels}
-    return environment.write_labels(options.folder, facts, options.modules, made.library)
+        facts = {**environment_facts.probe(options.folder, made.environ), **labels}
+    return environment_facts.write_labels(options.folder, facts, options.modules, made.library)
 
 
 def pull_or_build(
@@ -226,7 +226,7 @@ def pull_unless_current(name: str, listener: Listener) -> Path | None:
 
     A source that does not have it, or is down, is told. Raises NotVerified for a wrong digest.
     """
-    made = plan.make(name, BuildOptions())
+    made = build_plan.make(name, BuildOptions())
     source = prebuilt.source(os.environ)
     if not source.text or build_record.is_current(made.output, made.key, made.level):
         return None

@@ -17,11 +17,11 @@ from runners.core.machine import architecture as machine
 from runners.core.machine import file_name
 from runners.core.text import utc
 
-from . import base_image, catalogue, debian, lockfile, pip, trainers
+from . import append_trainers, base_image, debian, image_catalogue, lockfile, pip
 from .base_image import BaseImage
 from .build_folders import BuildFolders
-from .catalogue import CHECKOUT, HERE, INSIDE, Image
 from .horovod_image import selftest
+from .image_catalogue import CHECKOUT, HERE, INSIDE, Image
 
 # The table behind this choice: docs/concepts/images.md.
 ZSTD = "-comp zstd -Xcompression-level {} -b 1M"
@@ -32,7 +32,7 @@ EPOCH = 1686528000  # 2023-06-12, seconds since 1970
 REVISION = "RUNNER_REVISION"
 LEVEL, LEVEL_OF = "-zstd{}.sif", re.compile(r"-zstd(\d+)\.sif$")  # ends an environment's name
 CHANGES = ("slim.py", "installed_edits.py")  # what changes installed packages
-ASSEMBLY = ("trainers.py", "sif_write.py")  # what puts environment and trainers together
+ASSEMBLY = ("append_trainers.py", "sif_write.py")  # what puts environment and trainers together
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class BuildPlan:
         """Key of the whole image. Of the revision it holds only whether it is dirty."""
         return digest.key(
             environment=self.environment_key,
-            recipes=digest.of_files(trainers.files(CHECKOUT), CHECKOUT),
+            recipes=digest.of_files(append_trainers.files(CHECKOUT), CHECKOUT),
             assembly=digest.of_files([HERE / name for name in ASSEMBLY], HERE),
             version=self.revision.version,
             dirty=str(self.revision.dirty),
@@ -195,7 +195,7 @@ class BuildPlan:
 def make(name: str, options: BuildOptions) -> BuildPlan:
     """What is to be made. Raises UsageError, Refused."""
     architecture = options.arch or machine()
-    image = catalogue.image(name, architecture)
+    image = image_catalogue.image(name, architecture)
     folders = BuildFolders.locate(os.environ)
     output = folders.images / file_name(image.name, architecture)
     if options.output:
