@@ -154,6 +154,7 @@ def test_who_makes_the_folder_again_is_not_heard_by_what_outlived_it(
     login.write("outlives.sh", OUTLIVES)
     login.write("ends.sh", ENDS)
     login.sh("mkdir -p run/code; cp -r /opt/kit/runners/injob run/code/injob")
+    login.sh("cp -r /opt/kit/runners/contract run/code/injob/contract")
     login.sh("setsid -f python3 run/code/injob around bash ends.sh > log 2>&1")
     login.sh("timeout 60 sh -c 'until [ -s told ]; do sleep 0.1; done' || { cat log; exit 1; }")
     folder, name = login.sh("cat told").split()
