@@ -36,12 +36,14 @@ INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 # when the job is ended, not after the server, which Slurm may kill, and with it this script.
 SERVED = """\
 ulimit -c 0  # a core file would have the token in it
+own=
+tidy() {{ rm -rf ${{own:+"$own"}} "$run/private/address.json"; }}
+trap 'tidy; exit 143' TERM  # before there is a server
 own=$(mktemp -d /tmp/runner-XXXXXX) || exit
 export TMPDIR="$own"  # a server that is killed leaves what it had in it
-tidy() {{ rm -rf "$own" "$run/private/address.json"; }}
-trap tidy TERM
 {command} &
 server=$!
+trap tidy TERM
 until wait "$server"; code=$?; ! kill -0 "$server" 2> /dev/null; do :; done
 tidy
 (exit "$code")"""
