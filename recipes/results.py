@@ -89,5 +89,10 @@ def write(run: Any, facts: dict[str, Any]) -> None:
             f"Make room, then run again from the newest checkpoint: --resume {run.folder}"
         ) from error
     shown = {key: result.get(key) for key in ("accuracy", f"{run.unit}_per_s")}
-    text = "  ".join(f"{key} {value:.4g}" for key, value in shown.items() if value)
+    text = "  ".join(f"{key} {_short(value)}" for key, value in shown.items() if value)
     run.say(f"{text}  result in {path}")
+
+
+def _short(value: float) -> str:
+    """Return four digits of a number, or the whole part of a longer one."""
+    return f"{value:.4g}" if value < 10_000 else f"{value:.0f}"

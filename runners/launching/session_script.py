@@ -37,7 +37,12 @@ INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 SERVED = """\
 ulimit -c 0  # a core file would have the token in it
 own=
-tidy() {{ rm -rf ${{own:+"$own"}} "$run/private/address.json"; }}
+tidy() {{  # a kernel that ends as well may write there once more
+  for try in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf ${{own:+"$own"}} "$run/private/address.json" 2> /dev/null && return
+    sleep 0.2
+  done
+}}
 trap 'tidy; exit 143' TERM  # before there is a server
 own=$(mktemp -d /tmp/runner-XXXXXX) || exit
 export TMPDIR="$own"  # a server that is killed leaves what it had in it
