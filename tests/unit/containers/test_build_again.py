@@ -38,7 +38,7 @@ BUILD = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from containers import base_image, build, build_record, catalogue, plan
+from containers import base_image, build, build_record, build_plan, image_catalogue
 from containers.apptainer import Apptainer
 from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
@@ -46,11 +46,11 @@ from containers.build_steps import BuildProgress
 from runners.core.disk_space import Needs
 
 folder = Path(sys.argv[1])
-image = replace(catalogue.image("cpu"), needs=Needs(0, 0), needs_for_trainers=Needs(0, 0))
+image = replace(image_catalogue.image("cpu"), needs=Needs(0, 0), needs_for_trainers=Needs(0, 0))
 folders = BuildFolders(folder / "cache", folder / "work", folder / "images")
-revision = plan.Revision("1", "abc", 1700000000)
+revision = build_plan.Revision("1", "abc", 1700000000)
 base = base_image.find("debian:12", image.architecture)
-made = plan.BuildPlan(image, base, folders, folders.images / "horovod_cpu.sif", revision)
+made = build_plan.BuildPlan(image, base, folders, folders.images / "horovod_cpu.sif", revision)
 made.wheels.mkdir(parents=True, exist_ok=True)
 builder = build.Builder(made, Apptainer(Mode("", (), "", True), os.environ, folders.temporary))
 
@@ -66,7 +66,7 @@ class Shown(BuildProgress):
 build.Builder.here = lambda *_: builder
 build.Builder.make_image = make_image
 build.Builder.check_versions = lambda *_: None
-build.build(made, plan.BuildOptions(), Shown())
+build.build(made, build_plan.BuildOptions(), Shown())
 """
 
 
