@@ -104,7 +104,8 @@ def test_nor_has_a_shell_with_ssh_nor_exec(login: Login) -> None:
         launch = ("runner", "launch", *TWO, *GLOO, "--parsable", "sleep", "--", "60")
         job = login.run("bash", "-c", LOGIN, "bash", *launch).stdout.strip()
         inside = ("exec", "--all", job, "--", "python3", rank, decoy)
-        login.sh(f"timeout 60 sh -c 'until squeue -j {job} | grep -q R; do sleep 0.2; done'")
+        runs = f"squeue --noheader --format=%t -j {job} | grep -qx R"
+        login.sh(f"timeout 60 sh -c 'until {runs}; do sleep 0.2; done'")
         done = login.runner(*inside)
         assert done.stdout.count("TOKEN kept") == 2, done.stdout + done.stderr
         login.runner("cancel", job)
