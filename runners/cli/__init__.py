@@ -15,47 +15,55 @@ from ..core.version import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Heading -> command -> folder of the module that has its name, and short help. Kept as data so that
-# `runner --help` imports none of them. Add-ons (addons.py) bring more.
+# Heading -> command -> short help. Kept as data so that `runner --help` imports none of them.
+# Add-ons (addons.py) bring more.
 GROUPS = {
     "Train": {
-        "launch": ("train", "Run a trainer on N ranks, in a container."),
-        "plan": ("train", "Show how a launch would be configured, and why."),
-        "recipes": ("train", "List the packaged trainers; show or copy one."),
-        "data": ("train", "Download, pack, check and generate datasets."),
+        "launch": "Run a trainer on N ranks, in a container.",
+        "plan": "Show how a launch would be configured, and why.",
+        "recipes": "List the packaged trainers; show or copy one.",
+        "data": "Download, pack, check and generate datasets.",
     },
     "Runs": {
-        "status": ("runs", "Show the state of a job."),
-        "list": ("runs", "List the runs."),
-        "logs": ("runs", "Show a job's log."),
-        "explain": ("runs", "Diagnose a failed job and suggest a fix."),
-        "wait": ("runs", "Wait for a job to end; exit with its exit code."),
-        "cancel": ("runs", "Cancel a job."),
-        "result": ("runs", "Show a run's final metrics."),
-        "compare": ("runs", "Compare the settings and results of runs."),
-        "scale": ("runs", "Run a scaling study; write tables and a drawing."),
+        "status": "Show the state of a job.",
+        "list": "List the runs.",
+        "logs": "Show a job's log.",
+        "explain": "Diagnose a failed job and suggest a fix.",
+        "wait": "Wait for a job to end; exit with its exit code.",
+        "cancel": "Cancel a job.",
+        "result": "Show a run's final metrics.",
+        "compare": "Compare the settings and results of runs.",
+        "scale": "Run a scaling study; write tables and a drawing.",
     },
     "Interactive": {
-        "shell": ("interactive", "Open a shell in an image on an allocated node."),
-        "exec": ("interactive", "Run a command in the container of a running job."),
-        "jupyter": ("interactive", "Start JupyterLab on a node, protected by a token."),
-        "tensorboard": ("interactive", "Start TensorBoard for one or more runs."),
+        "shell": "Open a shell in an image on an allocated node.",
+        "exec": "Run a command in the container of a running job.",
+        "jupyter": "Start JupyterLab on a node, protected by a token.",
+        "tensorboard": "Start TensorBoard for one or more runs.",
     },
     "Images": {
-        "build": ("images", "Build an image without root."),
-        "pull": ("images", "Pull an image and store it by its digest."),
-        "push": ("images", "Push an image to a registry."),
-        "images": ("images", "List the stored images; remove unused ones."),
-        "inspect": ("images", "Show an image's metadata."),
-        "verify": ("images", "Verify an image: signature, digest, contents, two ranks."),
+        "build": "Build an image without root.",
+        "pull": "Pull an image and store it by its digest.",
+        "push": "Push an image to a registry.",
+        "images": "List the stored images; remove unused ones.",
+        "inspect": "Show an image's metadata.",
+        "verify": "Verify an image: signature, digest, contents, two ranks.",
     },
     "This machine": {
-        "doctor": ("machine", "Check this machine, an image and a short job."),
-        "sites": ("machine", "List the known sites; write a profile for this one."),
-        "config": ("machine", "Show the effective settings; trust a folder's files."),
+        "doctor": "Check this machine, an image and a short job.",
+        "sites": "List the known sites; write a profile for this one.",
+        "config": "Show the effective settings; trust a folder's files.",
     },
 }
-COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
+# Heading -> folder, in which each command has a module of its name
+FOLDERS = {
+    "Train": "train",
+    "Runs": "runs",
+    "Interactive": "interactive",
+    "Images": "images",
+    "This machine": "machine",
+}
+COMMANDS = {name: FOLDERS[heading] for heading, group in GROUPS.items() for name in group}
 # Commands that can have a job that goes on without them.
 HAVE_JOBS = (
     *("launch", "status", "list", "logs", "wait", "cancel", "result"),
@@ -90,7 +98,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return _addons_command(ctx, cmd_name)
-        module = importlib.import_module(f".{COMMANDS[cmd_name][0]}.{cmd_name}", __name__)
+        module = importlib.import_module(f".{COMMANDS[cmd_name]}.{cmd_name}", __name__)
         return cast(click.Command, getattr(module, f"{cmd_name.replace('-', '_')}_command"))
 
     def resolve_command(
@@ -109,7 +117,8 @@ class LazyGroup(click.Group):
         """Complete a command name without importing any command."""
         from click.shell_completion import CompletionItem
 
-        helps = {name: help for name, (_, help) in COMMANDS.items()} | _addon_helps()
+        groups = (*GROUPS.values(), _addon_helps())
+        helps = {name: help for group in groups for name, help in group.items()}
         fits = [name for name in helps if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [*(CompletionItem(name, help=helps[name]) for name in fits), *options]
@@ -127,11 +136,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, with aligned columns."""
-        groups = {
-            heading: {name: help for name, (_, help) in group.items()}
-            for heading, group in GROUPS.items()
-        }
-        groups["Add-ons"] = _addon_helps()
+        groups = {**GROUPS, "Add-ons": _addon_helps()}
         width = max(len(name) for group in groups.values() for name in group)
         for heading, group in groups.items():
             if group:
