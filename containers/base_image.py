@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import tarfile
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from runners.core import digest
+from runners.core import digest, untrusted_folder
 from runners.core.errors import UsageError
 
 DOCKER, DOCKER_ARCHIVE, OCI_ARCHIVE = "docker", "docker-archive", "oci-archive"
@@ -66,12 +65,7 @@ def _open(path: Path) -> IO[bytes]:
     """Open a plain file; raise OSError for a link, a folder, or a pipe that would wait."""
     if path.is_symlink():
         raise OSError(f"it is a link, to {os.readlink(path)}; name the file itself")
-    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    stream = os.fdopen(opened, "rb") if stat.S_ISREG(os.fstat(opened).st_mode) else None
-    if stream is None:
-        os.close(opened)
-        raise OSError("it is not a regular file")
-    return stream
+    return untrusted_folder.open_file(path.parent.resolve(), path.name)
 
 
 def _architectures(kind: str, stream: IO[bytes]) -> set[str]:

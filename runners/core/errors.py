@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
-from runners.core.remedy import Remedy, advice
+from ..contract.exit_codes import EXIT_NOT_VERIFIED
+from .remedy import Remedy, advice
 
 
 class RunnerError(Exception):
@@ -61,7 +62,7 @@ class MissingProgram(SystemFault):
 class NotVerified(RunnerError):
     """An image's signature, digest or behaviour is wrong."""
 
-    exit_code = 81
+    exit_code = EXIT_NOT_VERIFIED
 
 
 class NotFound(UsageError):

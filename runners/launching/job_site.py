@@ -34,8 +34,9 @@ def in_full(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
         here,
         mpirun=here.mpirun or probe.mpirun(),
         apptainer=apptainer,
-        gpus=probe.gpus_here(vendor) if vendor else here.gpus,
-        allocated_gpus=probe.allocated_gpus(here.allocation) if here.allocation else 0,
+        gpus=here.gpus or (probe.gpus_here(vendor) if vendor else 0),
+        allocated_gpus=here.allocated_gpus
+        or (probe.allocated_gpus(here.allocation) if here.allocation else 0),
     )
 
 
@@ -50,10 +51,10 @@ def _with_mounts(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
 
 def _with_gpus(spec: JobSpec, here: Site) -> Site:
     """Count the GPUs of this machine or of the surrounding job, where the job may get them all."""
-    vendor = gpu_default.of_image(spec.image)
-    scheduler = capabilities(execution.expected_scheduler(spec.scheduler, here))
-    if vendor is None or gpus.settled(spec, spec.resources):
+    vendor = gpu_default.vendor(spec, spec.resources)
+    if vendor is None:
         return here
+    scheduler = capabilities(execution.expected_scheduler(spec.scheduler, here))
     if scheduler.within_job:
         return replace(here, allocated_gpus=probe.allocated_gpus(here.allocation))
     return replace(here, gpus=probe.gpus_here(vendor)) if scheduler.one_machine else here

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..core import gpus
-from ..core.model import GpuVendor, ImageInfo, Resources, RuntimeName, SchedulerName
+from ..core.model import GpuVendor, ImageInfo, JobSpec, Resources, RuntimeName, SchedulerName
 from ..core.plan import ChoiceId
 from ..core.remedy import Remedy, change
 from ..core.site import Profile
@@ -28,6 +28,13 @@ def of_image(image: ImageInfo) -> GpuVendor | None:
     return GpuVendor.NVIDIA if image.fact("cuda.version") not in ("", "none") else None
 
 
+def vendor(spec: JobSpec, resources: Resources) -> GpuVendor | None:
+    """Return whose GPUs the job gets by default; None where it gets none, or they are settled."""
+    if spec.trainer.is_alone or gpus.settled(spec, resources):
+        return None
+    return of_image(spec.image)
+
+
 def choose(
     case: Case, resources: Resources, scheduler: SchedulerName, log: DecisionLog
 ) -> Resources:
@@ -35,13 +42,13 @@ def choose(
 
     Refuses nodes without GPUs where others have some.
     """
-    vendor = of_image(case.image)
-    if vendor is None or case.spec.trainer.is_alone or gpus.settled(case.spec, resources):
+    whose = vendor(case.spec, resources)
+    if whose is None:
         return resources
-    nodes = gpu_nodes.of_job(case.site, resources, scheduler, vendor)
+    nodes = gpu_nodes.of_job(case.site, resources, scheduler, whose)
     if nodes and nodes.with_gpus:
         return _Request(case, resources, scheduler, nodes).made(log)
-    others = list(gpu_nodes.others(case.site, resources, scheduler, vendor)) if nodes else []
+    others = list(gpu_nodes.others(case.site, resources, scheduler, whose)) if nodes else []
     without = f"{case.image.path.name} is for GPUs, and {nodes.have if nodes else 'it has'} none"
     if nodes and others and case.spec.runtime is not RuntimeName.NONE:
         log.refuse(without, nodes.evidence, *others, on_cpus(case, resources))
