@@ -1,5 +1,6 @@
-"""The jobs whose whole scripts are in `expected/`, one for each way that a site runs them.
+"""The jobs whose scripts are in `expected/`, one for each way that a site runs them.
 
+Those of `WHOLE` are there as they are, each other one as its differences from the nearest of these.
 Write them again after a change that is meant, and read the difference before it is committed:
 
     python3 -m tests.unit.scripts
@@ -7,6 +8,7 @@ Write them again after a change that is meant, and read the difference before it
 
 from __future__ import annotations
 
+import difflib
 import json
 import subprocess
 import sys
@@ -39,6 +41,10 @@ from runners.script import render
 from runners.sites import load
 
 EXPECTED = Path(__file__).parent / "expected"
+WHOLE = (
+    *("slurm-apptainer", "slurm-apptainer-torchrun", "tuhpc-none"),
+    *("perlmutter-shifter", "polaris", "thetagpu"),
+)
 # What is typed for a site on a machine that is none of its own.
 REMOTE_SITES = {
     "polaris": ("--nodes", "2", "-A", "project", "--image", "sandbox"),
@@ -195,7 +201,7 @@ def at_remote_site(
 
 
 def as_ours(done: subprocess.CompletedProcess[str], folder: Path) -> str:
-    """Return the script that a dry run there printed, its folder named /scratch/ada."""
+    """Return the script that a dry run printed, its folder named /scratch/ada."""
     assert done.returncode == 0, done.stderr
     return done.stdout.replace(str(folder), "/scratch/ada")
 
@@ -205,18 +211,45 @@ def text(made: Plan) -> str:
     return render.render(made, JobPaths(Path(RUN)), "/scratch/ada")
 
 
+def remote_script(name: str, folder: Path, env: Mapping[str, str]) -> str:
+    """Return the script that a dry run there prints, its folder named /scratch/ada."""
+    return as_ours(at_remote_site(name, folder, env, "--dry-run"), folder)
+
+
+def expected(name: str) -> Path:
+    """Return the file in which a script, or what differs in it, is kept."""
+    return EXPECTED / f"{name}.{'sh' if name in WHOLE else 'diff'}"
+
+
+def differences(script: str, whole: str) -> str:
+    """Return how a script differs from a whole one; numbers of lines would change with others."""
+    base = expected(whole).read_text(encoding="utf-8").splitlines()
+    lines = difflib.unified_diff(base, script.splitlines(), lineterm="", n=1)
+    hunks = ["@@" if line.startswith("@@") else line for line in list(lines)[2:]]
+    return "\n".join([f"--- {whole}", *hunks, ""])
+
+
+def kept(name: str, script: str) -> str:
+    """Return what is in the file of a script's name where the script is the expected one."""
+    if name in WHOLE:
+        return script
+    first = expected(name).read_text(encoding="utf-8").partition("\n")[0]
+    return differences(script, first[len("--- ") :])
+
+
 def write() -> None:
-    """Write all expected scripts; remove those of jobs that are no more."""
-    (EXPECTED / "remote_site").mkdir(parents=True, exist_ok=True)
-    for old in EXPECTED.glob("*.sh"):
-        old.unlink()
-    for name, job in jobs().items():
-        (EXPECTED / f"{name}.sh").write_text(text(job), encoding="utf-8")
+    """Write all expected scripts, the whole ones first; remove those of jobs that are no more."""
+    made = {name: text(job) for name, job in jobs().items()}
     for name in REMOTE_SITES:
         with tempfile.TemporaryDirectory() as folder:
-            done = at_remote_site(name, Path(folder), {"PATH": "/usr/bin:/bin"}, "--dry-run")
-            shown = as_ours(done, Path(folder))
-        (EXPECTED / "remote_site" / f"{name}.sh").write_text(shown, encoding="utf-8")
+            made[f"{name}-remote"] = remote_script(name, Path(folder), {"PATH": "/usr/bin:/bin"})
+    for old in EXPECTED.iterdir():
+        old.unlink()
+    for name in WHOLE:
+        expected(name).write_text(made[name], encoding="utf-8")
+    for name in set(made).difference(WHOLE):
+        shortest = min((differences(made[name], whole) for whole in WHOLE), key=len)
+        expected(name).write_text(shortest, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from runners.launching import end
 from runners.settings import config, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference
+from tests.unit import scripts
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -271,8 +272,7 @@ def test_every_variable_of_ours_is_documented() -> None:
 
 
 def test_every_variable_that_a_job_exports_is_documented() -> None:
-    scripts = (ROOT / "tests/unit/expected").glob("*.sh")
-    text = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
+    text = "\n".join(map(scripts.text, scripts.jobs().values()))
     names = set(re.findall(r"^export (?:APPTAINERENV_|SINGULARITYENV_)?(\w+)=", text, re.MULTILINE))
     listed = ", ".join([*reference.FORCED, *reference.SET]).split(", ")
     patterns = [re.escape(name).replace(r"\*", ".*") for name in listed]

@@ -41,10 +41,10 @@ def machine(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", sorted(scripts.REMOTE_SITES))
 def test_its_script_is_the_sites_whatever_this_machine_has(tmp_path: Path, name: str) -> None:
-    expected = (scripts.EXPECTED / "remote_site" / f"{name}.sh").read_text(encoding="utf-8")
-    work = tmp_path / "work"
+    work, file = tmp_path / "work", scripts.expected(f"{name}-remote")
     done = scripts.at_remote_site(name, work, machine(tmp_path / "bin"), "--dry-run")
-    assert scripts.as_ours(done, work) == expected, "if it is meant: python3 -m tests.unit.scripts"
+    script = scripts.kept(file.stem, scripts.as_ours(done, work))
+    assert script == file.read_text(encoding="utf-8"), "if it is meant: -m tests.unit.scripts"
     assert (
         f"warning: this machine does not belong to {name}: only its profile was read" in done.stderr
     )
