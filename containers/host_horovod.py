@@ -140,7 +140,7 @@ def pip(environment: Path, isolated: bool = True) -> list[str]:
 
     Unless it is `isolated`, this machine's configuration says where packages come from.
     """
-    program = [sys.executable, "-m", "pip", *["--isolated"] * isolated]
+    program = [sys.executable, "-m", "pip", *(["--isolated"] if isolated else [])]
     return [*program, "--disable-pip-version-check", f"--python={environment}/bin/python"]
 
 

@@ -35,9 +35,9 @@ class JobFailed(RunnerError):
     """A job whose result was asked for has not completed; `explanation` says why."""
 
     def __init__(self, what: str, explanation: Explanation) -> None:
-        fixes = (explanation.fix, *(other.fix for other in explanation.others))
+        fixes = (explanation.fix, *(alternative.fix for alternative in explanation.others))
         evidence = "\n".join(explanation.evidence)
-        super().__init__(what, evidence, [each for each in fixes if each])
+        super().__init__(what, evidence, [fix for fix in fixes if fix])
         self.explanation = explanation
 
 
@@ -58,7 +58,7 @@ def launch(
     typed = CommandLine("launch", tuple(_given(flags)), switches, name, tuple(words), os.getcwd())
     request = LaunchRequest(name, words, flags, typed, force=force)
     ((draft, _),) = submit.submitted(submit.accepted(request, Listener()), typed)
-    forced = [Caution(each.what, each.remedies) for each in draft.plan.refusals]
+    forced = [Caution(refusal.what, refusal.remedies) for refusal in draft.plan.refusals]
     return Job(draft.paths, (*draft.plan.warnings, *forced))
 
 
@@ -76,7 +76,7 @@ def _request(
     """Return the trainer's name, its arguments and the settings, checked. Raises UsageError."""
     if isinstance(args, (str, bytes)):
         raise UsageError(f"args must be a list, such as ['--lr', 0.1], not the string {args!r}")
-    name, words = str(trainer or ""), [str(each) for each in args]
+    name, words = str(trainer or ""), [str(argument) for argument in args]
     if words and not name:
         raise UsageError(
             f"args {words!r} without a trainer", remedy='launch("torch_mnist", args=[...])'
@@ -89,7 +89,7 @@ def _request(
 
 def _given(flags: Mapping[str, Any]) -> Iterator[Given]:
     for name, value in flags.items():
-        yield from (Given(name, each) for each in (value if isinstance(value, list) else [value]))
+        yield from (Given(name, item) for item in (value if isinstance(value, list) else [value]))
 
 
 def _flags(settings: dict[str, Any]) -> dict[str, Any]:
@@ -108,9 +108,9 @@ def _as_in_a_file(kind: str, value: Any) -> Any:
     if kind == "list" and isinstance(value, (str, Path)):
         return [str(value)]
     if kind == "list" and isinstance(value, (tuple, list)):
-        return [str(each) for each in value]
+        return [str(item) for item in value]
     if kind == "list" and isinstance(value, dict):
-        return {name: _as_in_a_file("text", each) for name, each in value.items()}
+        return {name: _as_in_a_file("text", item) for name, item in value.items()}
     text = kind == "text" and isinstance(value, (int, float, Path)) and not isinstance(value, bool)
     return str(value) if text else value
 

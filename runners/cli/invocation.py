@@ -104,21 +104,21 @@ def was_given(ctx: click.Context, name: str) -> bool:
 
 def _options(ctx: click.Context, name: str) -> Iterator[tuple[str, Value]]:
     """Yield the name, without dashes, and the value of an option; nothing if it was not typed."""
-    option = next(each for each in ctx.command.params if each.name == name)
+    option = next(parameter for parameter in ctx.command.params if parameter.name == name)
     if not isinstance(option, click.Option) or not was_given(ctx, name):
         return
     value, long = ctx.params[name], _long(option.opts)
     if value is False and long not in SETTINGS:  # --strong/--weak
         long, value = _long(option.secondary_opts), True
-    for each in value if isinstance(value, tuple) else (value,):
-        yield long, each
+    for item in value if isinstance(value, tuple) else (value,):
+        yield long, item
 
 
 def _arguments(ctx: click.Context) -> Iterator[str]:
     """Yield what stands after a trainer, or in its place."""
-    for each in ctx.command.params:
-        if isinstance(each, click.Argument) and each.name and each.name != "trainer":
-            value = ctx.params[each.name]
+    for parameter in ctx.command.params:
+        if isinstance(parameter, click.Argument) and parameter.name and parameter.name != "trainer":
+            value = ctx.params[parameter.name]
             yield from value if isinstance(value, tuple) else filter(None, [value])
 
 
@@ -147,7 +147,11 @@ class TrainerCommand(SettingsCommand):
             import difflib  # for a mistake only
 
             options = self.get_params(ctx)
-            known = {word: each for each in options for word in (*each.opts, *each.secondary_opts)}
+            known = {
+                word: known_option
+                for known_option in options
+                for word in (*known_option.opts, *known_option.secondary_opts)
+            }
             meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)
             _check_negation(ctx, words, error.option_name, known)
             offers = _offers(words, error.option_name, meant, known)
@@ -191,12 +195,12 @@ def _offers(
 ) -> list[list[str]]:
     """Return the words with the option that was meant, and with `--`; none without a trainer."""
     end = words.index("--") if "--" in words else len(words)
-    own, theirs = _split(words[:end], known)
-    if own is None:
+    of_runner, theirs = _split(words[:end], known)
+    if of_runner is None:
         return []
     at = next(place for place, word in enumerate(words) if _is(word, option))
-    fixed = [[*words[:at], words[at].replace(option, one, 1), *words[at + 1 :]] for one in meant]
-    return [*fixed, [*own, "--", *theirs, *words[end + 1 :]]]
+    fixed = [[*words[:at], words[at].replace(option, name, 1), *words[at + 1 :]] for name in meant]
+    return [*fixed, [*of_runner, "--", *theirs, *words[end + 1 :]]]
 
 
 def _is(word: str, option: str) -> bool:
@@ -209,20 +213,20 @@ def _split(
     """Return the words of the command, None if no trainer is among them, and the trainer's."""
     from ..settings import trainers  # only an error pays for it
 
-    own: list[str] = []
+    of_runner: list[str] = []
     theirs: list[str] = []
     trainer, left = False, list(words)
     while left:
         word = left.pop(0)
         option = known.get(word.partition("=")[0]) or known.get(word[:2])  # -N2
         if word.startswith("-") and option:
-            own.append(word)
-            own += [left.pop(0)] if word in known and left and takes_a_value(option) else []
+            of_runner.append(word)
+            of_runner += [left.pop(0)] if word in known and left and takes_a_value(option) else []
         elif word.startswith("-"):
             theirs.append(word)
             value = left and not trainer and "=" not in word and not left[0].startswith("-")
             theirs += [left.pop(0)] if value and not trainers.is_one(left[0]) else []
         else:
-            (theirs if trainer else own).append(word)
+            (theirs if trainer else of_runner).append(word)
             trainer = True
-    return (own if trainer else None), theirs
+    return (of_runner if trainer else None), theirs

@@ -96,7 +96,9 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     from rich.cells import cell_len
 
     columns = itertools.zip_longest(*rows, fillvalue="")
-    return [max(cell_len(line) for cell in each for line in cell.split("\n")) for each in columns]
+    return [
+        max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns
+    ]
 
 
 def _total(widths: Sequence[int]) -> int:

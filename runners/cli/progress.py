@@ -87,9 +87,9 @@ class Lines(BuildProgress):
     def say(self, text: str) -> None:
         click.echo(harmless(text), err=True)
 
-    def begin(self, what: str, total: int | None = None) -> None:
+    def begin(self, step: str, total: int | None = None) -> None:
         self.total, self.began, self.told = total, time.monotonic(), time.monotonic()
-        self.say(f"{what} ({human_size(total)})" if total else what)
+        self.say(f"{step} ({human_size(total)})" if total else step)
 
     def at(self, done: int) -> None:
         """Print bytes and rate, seldom."""
@@ -179,9 +179,9 @@ class Bar(Progress):
     def say(self, text: str) -> None:
         self.bars.console.print(harmless(text), markup=False, highlight=False)
 
-    def begin(self, what: str, total: int | None = None) -> None:
+    def begin(self, step: str, total: int | None = None) -> None:
         self.bars.remove_task(self.task)
-        self.say(what)
+        self.say(step)
         self.task = self.bars.add_task("", total=total)
         self.bars.refresh()
 

@@ -77,12 +77,12 @@ def check_value(
     place = _place(of, ctx, words[:end])
     names = error.param.opts if error.param else []
     after = words[place + 1 : end] if place is not None else []
-    own = next((word for word in after if word.partition("=")[0] in names), "")
-    if place is None or not own:
+    option = next((word for word in after if word.partition("=")[0] in names), "")
+    if place is None or not option:
         return
     rest = [*after, *words[end + 1 :]]
     raise UsageError(
-        f"{own} after {words[place]} is taken for {ctx.info_name}'s own option, "
+        f"{option} after {words[place]} is taken for {ctx.info_name}'s own option, "
         f"but {error.message.rstrip('.')}",
         AFTER,
         command(*ctx.command_path.split(), *words[: place + 1], "--", *rest),
@@ -91,7 +91,7 @@ def check_value(
 
 def _place(of: click.Command, ctx: click.Context, words: Sequence[str]) -> int | None:
     """Return where the trainer stands among the words of the command, None for nowhere."""
-    options = {word: each for each in of.get_params(ctx) for word in each.opts}
+    options = {word: option for option in of.get_params(ctx) for word in option.opts}
     is_value = False
     for place, word in enumerate(words):
         if not (is_value or word.startswith("-")):

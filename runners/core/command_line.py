@@ -47,7 +47,7 @@ class CommandLine:
     words: tuple[str, ...] = ()
 
     def values(self, name: str) -> list[Value]:
-        return [each.value for each in self.settings if each.name == name]
+        return [setting.value for setting in self.settings if setting.name == name]
 
     def text(self, name: str) -> str:
         """Return a setting that is no list; "" when it has no value."""
@@ -57,7 +57,7 @@ class CommandLine:
     def secrets(self) -> list[str]:
         """The variables whose secret value stands on the command line, where all users see it."""
         given = map(str, self.values("env"))
-        return [name for each in given if (name := without_secret(each)) != each]
+        return [name for variable in given if (name := without_secret(variable)) != variable]
 
 
 def without_secret(word: str) -> str:
@@ -74,8 +74,8 @@ def read(value: Mapping[str, Any]) -> CommandLine:
     return CommandLine(
         **{
             **value,
-            "settings": tuple(Given(**each) for each in value["settings"]),
-            "switches": tuple((name, one) for name, one in value["switches"]),
+            "settings": tuple(Given(**setting) for setting in value["settings"]),
+            "switches": tuple((name, on) for name, on in value["switches"]),
             "args": tuple(value["args"]),
             "words": tuple(value["words"]),
         }
@@ -83,4 +83,7 @@ def read(value: Mapping[str, Any]) -> CommandLine:
 
 
 def as_json(command_line: CommandLine) -> dict[str, Any]:
-    return {**vars(command_line), "settings": [each._asdict() for each in command_line.settings]}
+    return {
+        **vars(command_line),
+        "settings": [setting._asdict() for setting in command_line.settings],
+    }

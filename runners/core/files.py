@@ -137,7 +137,7 @@ def from_json(
 
     `readers` make values of what is no type of JSON's. Raises one of DAMAGED.
     """
-    annotations = {each.name: str(each.type) for each in fields(cls)}  # type: ignore[arg-type]
+    annotations = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
 
     def value(annotation: str, item: Any) -> Any:
         kind = annotation.removesuffix(" | None")

@@ -22,7 +22,9 @@ def settings_used(resources: Resources) -> list[str]:
     """Return the settings by which GPUs are asked for."""
     names = ["gpus", "gpus_per_node", "gpus_per_task"]
     given = [name for name in names if getattr(resources, name)]
-    return [name.replace("_", "-") for name in [*given, *["gres"] * bool(in_gres(resources.gres))]]
+    if in_gres(resources.gres):
+        given.append("gres")
+    return [name.replace("_", "-") for name in given]
 
 
 def asks(name: str, text: str | None) -> bool:
@@ -43,10 +45,10 @@ def by_sbatch(args: Sequence[str]) -> bool:
 
 def settled(spec: JobSpec, resources: Resources) -> bool:
     """Whether anything typed or configured says what GPUs the job gets, or that it gets none."""
-    said = (each for each in spec.settings if each.name in SETTINGS)
+    said = (setting for setting in spec.settings if setting.name in SETTINGS)
     return (
         on_a_node(resources) is not None
-        or any(asks(each.name, str(each.value)) for each in said)
+        or any(asks(setting.name, str(setting.value)) for setting in said)
         or False in (spec.nv, spec.rocm)
         or by_sbatch(spec.sbatch_args)
     )

@@ -22,14 +22,14 @@ def file_name(image: str, wanted: str) -> str:
     return f"{image}.sif" if wanted == architecture() else f"{image}.{wanted}.sif"
 
 
-def at_once(each: int) -> int:
-    """Return how many programs may run beside each other here that need `each` bytes of memory."""
-    return fitting(len(os.sched_getaffinity(0)), available_memory(), each)
+def at_once(needed: int) -> int:
+    """Return how many programs that need `needed` bytes of memory may run here at once."""
+    return fitting(len(os.sched_getaffinity(0)), available_memory(), needed)
 
 
-def fitting(cores: int, memory: int, each: int) -> int:
+def fitting(cores: int, memory: int, needed: int) -> int:
     """Return how many programs fit: one for each core, as far as memory allows."""
-    return max(1, min(cores, memory // each))
+    return max(1, min(cores, memory // needed))
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:

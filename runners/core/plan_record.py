@@ -93,14 +93,16 @@ def as_data(plan: Plan) -> dict[str, Any]:
     decisions = {name: asdict(getattr(plan, name)) for name in DECISIONS}
     choices = [asdict(choice) for choice in plan.choices]
     spec = plan.spec
-    named = (str(each.value) for each in spec.settings if each.name == "image" and each.value)
+    named = (
+        str(setting.value) for setting in spec.settings if setting.name == "image" and setting.value
+    )
     return {
         "version": VERSION,
         **decisions,
         "command": list(spec.trainer.command),
         "image": next(named, str(spec.image.path)),
-        "data": [str(each.path) for each in spec.data],
-        "binds": [_bind(each) for each in spec.binds],
+        "data": [str(dataset.path) for dataset in spec.data],
+        "binds": [_bind(bind) for bind in spec.binds],
         "env": [name for name, _ in spec.env],
         "sbatch_args": list(spec.sbatch_args),
         "profiler": spec.profiling.command if spec.profiling else "",

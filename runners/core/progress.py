@@ -14,7 +14,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Tell one thing that stays to be read."""
 
-    def begin(self, what: str, total: int | None = None) -> None:
+    def begin(self, step: str, total: int | None = None) -> None:
         """A step begins; it ends with the next one."""
 
     def at(self, done: int) -> None:

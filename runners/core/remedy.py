@@ -37,7 +37,7 @@ class Remedy:
         set_ = [shlex.join(option_words(name, value)) for name, value in self.options]
         gone = [f"leave out --{name}" for name in self.leave_out]
         arguments = [word for pair in self.arguments for word in argument_words(*pair)]
-        words = [", ".join([" ".join(set_)] * bool(set_) + gone)]
+        words = [", ".join([*([" ".join(set_)] if set_ else []), *gone])]
         words += [shlex.join(["--", *arguments])] if arguments else []
         same = " ".join(filter(None, words)) or "the same command once more"
         change_folder = [f"cd {shlex.quote(self.cwd)}"] if self.cwd else []
@@ -64,9 +64,9 @@ def change(
         LAUNCH,
         first,
         tuple(
-            (name, one)
+            (name, item)
             for name, value in named.items()
-            for one in ([value] if isinstance(value, (str, int, float)) else value)
+            for item in ([value] if isinstance(value, (str, int, float)) else value)
         ),
         tuple(leave_out),
         tuple((name, str(value)) for name, value in (arguments or {}).items()),
@@ -95,15 +95,15 @@ def together(remedies: Sequence[Remedy]) -> Remedy:
     return reduce(_both, remedies)
 
 
-def _both(one: Remedy, other: Remedy) -> Remedy:
+def _both(first: Remedy, second: Remedy) -> Remedy:
     return Remedy(
         LAUNCH,
-        " && ".join(filter(None, (one.text, other.text))),
-        tuple(dict.fromkeys((*one.options, *other.options))),
-        tuple(dict.fromkeys((*one.leave_out, *other.leave_out))),
-        (*one.arguments, *other.arguments),
-        other.trainer or one.trainer,
-        other.cwd or one.cwd,
+        " && ".join(filter(None, (first.text, second.text))),
+        tuple(dict.fromkeys((*first.options, *second.options))),
+        tuple(dict.fromkeys((*first.leave_out, *second.leave_out))),
+        (*first.arguments, *second.arguments),
+        second.trainer or first.trainer,
+        second.cwd or first.cwd,
     )
 
 

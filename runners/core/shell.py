@@ -78,7 +78,7 @@ def together(commands: Sequence[Sequence[str]], timeout: float) -> list[Result]:
     """
     began = time.monotonic()
     running = [_start_quietly(argv) for argv in commands]
-    return [_result(each, began + timeout, timeout) for each in running]
+    return [_result(process, began + timeout, timeout) for process in running]
 
 
 def _start_quietly(argv: Sequence[str]) -> subprocess.Popen[str] | str:
@@ -173,9 +173,9 @@ def _outlived(process: subprocess.Popen[bytes], step: Callable[[], bool]) -> int
             if not step():
                 code = process.wait()
                 break
-        except Interrupted as other:
-            interrupt = other
-            process.send_signal(other.code - 128)
+        except Interrupted as interruption:
+            interrupt = interruption
+            process.send_signal(interruption.code - 128)
         except KeyboardInterrupt:
             continue
     if interrupt:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ..contract.log_text import human_size as human_size  # a job has its own code alone, not core
 
 
-def count(number: int, what: str) -> str:
+def count(number: int, noun: str) -> str:
     """Return a number of things: "1 run" or "3 runs"."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def utc(seconds: float | None = None) -> str:

@@ -38,7 +38,7 @@ def one_of(*choices: str) -> Rule:
 def kinds(cls: Any, *without: str) -> dict[str, Any]:
     """Return the kinds of a dataclass's fields by name."""
     hints = get_type_hints(cls, include_extras=True)
-    return {each.name: hints[each.name] for each in fields(cls) if each.name not in without}
+    return {field.name: hints[field.name] for field in fields(cls) if field.name not in without}
 
 
 def check(where: str | Path, kind: Any, value: Any) -> None:
@@ -52,7 +52,7 @@ def faults(kind: Any, value: Any, key: str = "") -> list[str]:
     """Return all that keeps a value from being of a kind, each a sentence with its dotted key."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Union:
-        by_kind = [faults(each, value, key) for each in inner if each is not type(None)]
+        by_kind = [faults(member, value, key) for member in inner if member is not type(None)]
         return [] if [] in by_kind else by_kind[0]
     if origin is Annotated:
         base, rule = inner

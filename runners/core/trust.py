@@ -66,7 +66,9 @@ def check(path: Path, env: Mapping[str, str]) -> None:
     It need not exist yet. Raises OSError when it cannot be reached.
     """
     whole, owners, trusted = Path.cwd() / path, {os.geteuid(), 0}, folders(env)
-    existing = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
+    existing = next(
+        candidate for candidate in (whole, *whole.parents) if os.path.lexists(candidate)
+    )
     steps = list(_steps(existing))
     _check(path, steps, owners, trusted, exists=existing == whole)
     open_to_all = False
@@ -167,7 +169,7 @@ def _other_members(status: os.stat_result) -> str:
     if group.gr_name == me.pw_name and status.st_gid == me.pw_gid:
         others = {*group.gr_mem} - {me.pw_name}  # the user's private group
     else:  # it does not list those whose primary group it is, nor does a directory service list all
-        primary = {each.pw_name for each in pwd.getpwall() if each.pw_gid == status.st_gid}
+        primary = {account.pw_name for account in pwd.getpwall() if account.pw_gid == status.st_gid}
         shared = {"others"} if status.st_gid == me.pw_gid else set()
         others = ({*group.gr_mem} | primary | shared) - {me.pw_name}
     return f"the group {group.gr_name}" if others else ""

@@ -89,8 +89,8 @@ def _entry(origin: str, name: str, table: Any) -> CatalogueEntry:
     if not isinstance(table, dict) or not PLAIN.fullmatch(name):
         raise UsageError(f"{origin} must be a table with a plain name")
     if "files" not in table:
-        one = {key: value for key, value in table.items() if key != "title"}
-        table = {"title": table.get("title", ""), "files": [one]}
+        file = {key: value for key, value in table.items() if key != "title"}
+        table = {"title": table.get("title", ""), "files": [file]}
     check(origin, {"title": str, "files": FILES}, table)
     files = convert(FILES, table["files"])
     if not files:

@@ -221,7 +221,10 @@ def _refuse_hostile(member: tarfile.TarInfo, path: Path) -> None:
 def _refuse_twice(members: Sequence[tarfile.TarInfo], path: Path) -> None:
     """Refuse what cannot be in one folder: a file's name twice, or a file where a folder is."""
     files = Counter(PurePosixPath(member.name) for member in members if member.isreg())
-    folders = {PurePosixPath(), *(PurePosixPath(each.name) for each in members if each.isdir())}
+    folders = {
+        PurePosixPath(),
+        *(PurePosixPath(member.name) for member in members if member.isdir()),
+    }
     folders = folders.union(*(name.parents for name in (*files, *folders)))
     for name, times in files.items():
         if times > 1 or name in folders:

@@ -33,10 +33,12 @@ def all_of(
     Raises UsageError for what contradicts itself, NotFound for what is not there, Refused for what
     cannot be used as it is.
     """
-    datasets = {each.name: each for each in (one(text, profile, env) for text in texts)}
+    datasets = {dataset.name: dataset for dataset in (one(text, profile, env) for text in texts)}
     if "" in datasets and len(datasets) > 1:
         others = ", ".join(name for name in datasets if name)
-        data = [f"{each.name or each.path.stem}={each.path}" for each in datasets.values()]
+        data = [
+            f"{dataset.name or dataset.path.stem}={dataset.path}" for dataset in datasets.values()
+        ]
         raise UsageError(
             f"--data {datasets[''].path} uses all of /data, and {others} would be below it",
             remedy=change(data=data, leave_out=["data"]),

@@ -106,9 +106,9 @@ def _inside(link: str, root: Path) -> bool:
     return root in Path(os.path.realpath(link)).parents
 
 
-def _refuse(names: list[str], what: str) -> None:
+def _refuse(names: list[str], message: str) -> None:
     if names:
-        raise Refused(what, first_few(sorted(names), SHOWN, "\n"))
+        raise Refused(message, first_few(sorted(names), SHOWN, "\n"))
 
 
 def _check_output(folder: Path, output: Path) -> None:

@@ -72,9 +72,11 @@ class About:
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
     """Return the findings by subject, in the order of first mention, each group's worst last."""
     all_findings = list(findings)
-    worst_last = sorted(all_findings, key=lambda one: ORDER.index(one.state))
-    names = dict.fromkeys(one.subject for one in all_findings)
-    return [(name, [one for one in worst_last if one.subject == name]) for name in names]
+    worst_last = sorted(all_findings, key=lambda finding: ORDER.index(finding.state))
+    names = dict.fromkeys(finding.subject for finding in all_findings)
+    return [
+        (name, [finding for finding in worst_last if finding.subject == name]) for name in names
+    ]
 
 
 def failed(findings: Iterable[Finding]) -> bool:

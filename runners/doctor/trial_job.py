@@ -51,8 +51,8 @@ def submit(plan: Plan, typed: CommandLine) -> tuple[JobPaths, Job]:
     args = (str(image), str(plan.resources.tasks), plan.wireup.controller)
     plan = replace(plan, spec=replace(plan.spec, trainer=replace(TRAINER, args=args)))
     if image.exists() and plan.launching.runtime in FILES:
-        own = BindMount(str(image), str(image), read_only=True)
-        plan = replace(plan, binds=(*plan.binds, own))
+        image_bind = BindMount(str(image), str(image), read_only=True)
+        plan = replace(plan, binds=(*plan.binds, image_bind))
     ((draft, job),) = submitting.submitted(plan, typed)
     return draft.paths, job
 

@@ -76,6 +76,8 @@ def kind_of(target: str | None, origin: str | None, given: Mapping[str, str]) ->
         kind = BuildKind.DEFINITION
     for name, option in given.items():
         if name not in (*FOR_ALL, *OPTIONS[kind]):
-            others = " or ".join(other for other, names in OPTIONS.items() if name in names)
+            others = " or ".join(
+                other_kind for other_kind, names in OPTIONS.items() if name in names
+            )
             raise UsageError(f"{option} is for {others}, not for {kind}")
     return kind

@@ -19,21 +19,23 @@ from . import prebuilt
 def packaged(name: str) -> Image | None:
     """Return the image of ours whose file has that name; None for another name."""
     of_architectures = ((AMD64, IMAGES), (ARM64, FOR_ARM))
-    images = [(each, kind) for kind, table in of_architectures for each in table.values()]
+    images = [(listed, kind) for kind, table in of_architectures for listed in table.values()]
     file = Path(name).name
-    return next((one for one, kind in images if file == machine.file_name(one.name, kind)), None)
+    return next(
+        (listed for listed, kind in images if file == machine.file_name(listed.name, kind)), None
+    )
 
 
 def names() -> dict[str, str]:
     """Return the names of ours, which a launch finds wherever it is."""
-    return {f"{each.name}.sif": f"{each.name}.sif" for each in IMAGES.values()}
+    return {f"{listed.name}.sif": f"{listed.name}.sif" for listed in IMAGES.values()}
 
 
 def meant(name: str) -> str:
     """Return the file's name that a word such as `gpu` or `horovod_gpu` stands for."""
     stem = name.removesuffix(".sif")
-    ours = (one for one in IMAGES.values() if stem in (one.short, one.name))
-    return next((f"{one.name}.sif" for one in ours), name)
+    ours = (listed for listed in IMAGES.values() if stem in (listed.short, listed.name))
+    return next((f"{listed.name}.sif" for listed in ours), name)
 
 
 def commands(name: str) -> list[Remedy]:
@@ -47,7 +49,7 @@ def commands(name: str) -> list[Remedy]:
     if name != Path(name).name:
         return [command(*build, "--output", name)]
     has_source = bool(prebuilt.source(os.environ).text)
-    return [*[command("runner", "pull", of_ours.short)] * has_source, command(*build)]
+    return [*([command("runner", "pull", of_ours.short)] if has_source else []), command(*build)]
 
 
 def image(name: str, brings: Sequence[Remedy]) -> ImageInfo:

@@ -30,7 +30,7 @@ def check(name: str | None, runtime: RuntimeName, others: Iterable[RuntimeName])
     if runtime not in NAMES or not name or Path(name).suffix not in ENDINGS:
         return
     title = TITLES.get(runtime, runtime)
-    runs = [change(runtime=other) for other in tuple(others)[:1]]
+    runs = [change(runtime=fitting) for fitting in tuple(others)[:1]]
     raise Refused(
         f"{name} is a SIF file, and {title} runs images of its own store, by their names",
         "push it as an OCI image, for the store",
@@ -41,7 +41,7 @@ def check(name: str | None, runtime: RuntimeName, others: Iterable[RuntimeName])
 def _stored(name: str, runtime: RuntimeName) -> Remedy:
     """Return the launch of the same image from the store, and first what brings it there."""
     stem = Path(name).stem.lower()
-    build = [] if _is_here(name) else [each.text for each in expected.commands(name)[-1:]]
+    build = [] if _is_here(name) else [remedy.text for remedy in expected.commands(name)[-1:]]
     stored = f"{REGISTRY}/{stem}:{TAG}"
     moved = [f"runner push {name} docker://{stored}", PULLS[runtime].format(stored)]
     return change(image=NAMES[runtime].format(stored), first=" && ".join([*build, *moved]))

@@ -57,15 +57,15 @@ def _missing(name: str) -> Path:
     known = {meant: known[meant]} if meant in known else known
     near = close(meant, known)
     if near and near[0] in here:  # what is there is meant, rather than what could be built
-        known = {each: known[each] for each in near if each in here}
+        known = {file: known[file] for file in near if file in here}
     brings = expected.commands(name)
-    remedies = brings or [change(image=known[each]) for each in near if each in known]
+    remedies = brings or [change(image=known[file]) for file in near if file in known]
     looked = "looked in " + ", ".join(sorted({str(folder), str(images)}))
     error = ImageMissing(
         f"the image {name} does not exist",
         looked if brings else f"{looked}\n{nearest(meant, known)}",
         remedies
-        or [change(image=each) for each in here.values()][:1]
+        or [change(image=file) for file in here.values()][:1]
         or expected.commands("horovod_cpu.sif"),
     )
     error.expected = expected.image(name, brings)
@@ -138,13 +138,13 @@ def for_nodes(name: str | None, image: ImageInfo, wanted: str) -> tuple[ImageInf
     architecture = image.architecture
     if not name or "://" in name or not wanted or architecture in ("", wanted):
         return image, ""
-    for other in _others(Path(name), wanted):
+    for path in _others(Path(name), wanted):
         try:
-            candidate = on_disk(str(other))
+            candidate = on_disk(str(path))
         except RunnerError:  # what it is missing for is told of the image that was asked for
             continue
         if candidate.architecture == wanted:
-            return candidate, f"the nodes are {wanted}, for which there is {other.name}"
+            return candidate, f"the nodes are {wanted}, for which there is {path.name}"
     return image, ""
 
 
@@ -153,4 +153,4 @@ def _others(path: Path, wanted: str) -> list[Path]:
     kind, stem = path.suffix, path.with_suffix("")
     plain = stem.with_suffix("") if stem.suffix[1:] in WORDS.values() else stem
     names = [f"{plain}.{wanted}{kind}", f"{plain}{kind}"]
-    return [Path(each) for each in names if each != str(path)]
+    return [Path(candidate) for candidate in names if candidate != str(path)]

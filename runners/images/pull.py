@@ -98,7 +98,7 @@ def _check_name(uri: str) -> None:
     if is_remote(uri) or path.exists() or path.name != uri:
         return
     name, _, arch = uri.removesuffix(".sif").partition(".")
-    short = next((each.short for each in IMAGES.values() if each.name == name), "")
+    short = next((listed.short for listed in IMAGES.values() if listed.name == name), "")
     known = PREBUILT if short else nearest(uri, IMAGES)
     option = f" --arch {arch}" if short and arch in machine.WORDS.values() else ""
     what = f"{uri} is no file here, and no name of a prebuilt image"

@@ -65,7 +65,7 @@ def _copy(path: Path, target: Path, progress: Progress) -> None:
 
 def _list(source: str, image: PrebuiltImage, plain: bool, progress: Progress) -> None:
     listed = _listed(source, plain)
-    same = {each for each in listed if (each.name, each.tag) == (image.name, image.tag)}
+    same = {entry for entry in listed if (entry.name, entry.tag) == (image.name, image.tag)}
     for before in same - {image}:
         progress.say(f"{image.name} {image.tag} was {before.digest} until now")
     prebuilt_list.write(source, [*(set(listed) - same), image], plain, progress)

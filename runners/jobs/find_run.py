@@ -68,7 +68,7 @@ def _elsewhere(word: str | None, runs_dir: Path) -> tuple[str, str]:
         if word and _meant(word, all_runs(folder)):
             return f"it is in {folder}", f"--runs-dir {shlex.quote(str(folder))}"
     listed = others[:LISTED]
-    evidence = f"you have runs in {', '.join(str(each) for each in listed)}" if listed else ""
+    evidence = f"you have runs in {', '.join(str(folder) for folder in listed)}" if listed else ""
     return evidence, "runner list, or --runs-dir DIR"
 
 
@@ -76,8 +76,8 @@ def _meant(word: str | None, runs: list[Run]) -> list[Run]:
     """Return the last run of that number or name, or those of an array; by default the last."""
     if not word:
         return _together(runs[-1][1].array, runs) or runs[-1:] if runs else []
-    one = [run for run in runs if word in (run[1].id, run[0].root.name)]
-    return one[-1:] or _together(word, runs)
+    matching = [run for run in runs if word in (run[1].id, run[0].root.name)]
+    return matching[-1:] or _together(word, runs)
 
 
 def _together(word: str, runs: list[Run]) -> list[Run]:
@@ -110,7 +110,7 @@ def remember(folder: Path) -> None:
     """Note a folder; where the home has no room its runs are not found from elsewhere."""
     if "\n" in str(folder) or folder in _known_folders()[-1:]:
         return
-    lines = [str(each) for each in _known_folders() if each != folder][1 - MOST_FOLDERS :]
+    lines = [str(known) for known in _known_folders() if known != folder][1 - MOST_FOLDERS :]
     with contextlib.suppress(OSError):
         _folders_file().parent.mkdir(parents=True, exist_ok=True)
         text = "".join(f"{line}\n" for line in (*lines, folder))
@@ -119,4 +119,4 @@ def remember(folder: Path) -> None:
 
 def other_folders(than: Path) -> list[Path]:
     """Return the folders but for one, the one used last first."""
-    return [each for each in reversed(_known_folders()) if each != than]
+    return [folder for folder in reversed(_known_folders()) if folder != than]

@@ -163,14 +163,14 @@ def until_end(runs: Runs) -> Iterator[list[Status]]:
     now, asked_at = statuses(runs) if runs[1:] else _again(runs, pending), time.monotonic()
     between = SECONDS_BETWEEN_LOOKS if len(runs) == 1 else SECONDS_BETWEEN_QUESTIONS
     pause, signs = SECONDS_BETWEEN_QUESTIONS, _signs(runs, now)
-    while not all(each.state.ended for each in now):
+    while not all(current.state.ended for current in now):
         yield now
         time.sleep(between)
         if (seen := _signs(runs, now)) != signs:
             signs, pause = seen, 0.0
         if time.monotonic() - asked_at >= pause:
             now, asked_at = _again(runs, now), time.monotonic()
-            states = {each.state for each in now if not each.state.ended}
+            states = {current.state for current in now if not current.state.ended}
             longest = PAUSE_PENDING if states == {JobState.PENDING} else PAUSE_RUNNING
             longest = PAUSE_HERE if runs[0][1].host else longest
             pause = min(max(between, pause * 1.5), longest)
@@ -184,11 +184,11 @@ def _signs(runs: Runs, now: Sequence[Status]) -> list[tuple[float | None, ...]]:
     """
     return [
         (
-            _written(Path(job.log)) if each.state == JobState.PENDING else None,
+            _written(Path(job.log)) if current.state == JobState.PENDING else None,
             _written(paths.exit),
             _written(paths.job),
         )
-        for (paths, job), each in zip(runs, now)
+        for (paths, job), current in zip(runs, now)
     ]
 
 
@@ -205,7 +205,7 @@ def _again(runs: Runs, last: Sequence[Status]) -> list[Status]:
 
     A job that waits for days must not be given up because its scheduler was restarted.
     """
-    left = [place for place, each in enumerate(last) if not each.state.ended]
+    left = [place for place, known in enumerate(last) if not known.state.ended]
     try:
         answers = statuses(runs[place] for place in left)
     except SystemFault as error:
@@ -216,9 +216,9 @@ def _again(runs: Runs, last: Sequence[Status]) -> list[Status]:
     return now
 
 
-def _unanswered(paths: JobPaths, job: Job, last: Status, what: str) -> Status:
+def _unanswered(paths: JobPaths, job: Job, last: Status, problem: str) -> Status:
     """Return the last status, or how the script ended; the scheduler is asked again for a cause."""
     code = job_record.exit_code(paths)
     if code is None or (code and job.requeue_limit):
-        return last._replace(reason=f"{what}; still waiting", exit_code=code)
+        return last._replace(reason=f"{problem}; still waiting", exit_code=code)
     return _stopped(last._replace(state=_state_of(code), reason="", exit_code=code))

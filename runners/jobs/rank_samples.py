@@ -77,7 +77,9 @@ class RankSample:
     @property
     def own(self) -> StackFrame:
         """The innermost frame of the user's code; the innermost of all where there is none."""
-        return next((one for one in self.stack if not LIBRARY.search(one.file)), self.stack[0])
+        return next(
+            (frame for frame in self.stack if not LIBRARY.search(frame.file)), self.stack[0]
+        )
 
     @property
     def called(self) -> Stack:
@@ -106,10 +108,10 @@ class RankSample:
         """
         if not self.stack:
             return "", "", "gave no Python stack"
-        own, inner = self.own, self.stack[0]
+        frame, inner = self.own, self.stack[0]
         called = f", in {inner.name} ({_base(inner.file)} line {inner.line})"
-        call = (self.text(own) or own.name) + (called if inner != own else "")
-        return _base(own.file), str(own.line), call
+        call = (self.text(frame) or frame.name) + (called if inner != frame else "")
+        return _base(frame.file), str(frame.line), call
 
     @property
     def doing(self) -> str:
@@ -139,7 +141,7 @@ def parse(text: str) -> list[RankSample]:
     for name, piece in PIECE.findall(text):
         pieces[name] += piece
     whole = (text for text in pieces.values() if text.endswith("}}"))
-    return sorted((_sample(json.loads(one)) for one in whole), key=lambda one: one.rank)
+    return sorted((_sample(json.loads(text)) for text in whole), key=lambda sample: sample.rank)
 
 
 def _sample(value: dict[str, Any]) -> RankSample:
@@ -149,44 +151,47 @@ def _sample(value: dict[str, Any]) -> RankSample:
 
 def stand_still(before: Sequence[RankSample], after: Sequence[RankSample]) -> bool:
     """Whether no rank has moved between two samples, as far as each can tell."""
-    then = {one.rank: one for one in before}
-    if not after or {one.rank for one in after} != {*then}:
+    then = {sample.rank: sample for sample in before}
+    if not after or {sample.rank for sample in after} != {*then}:
         return False
-    known = any(one.stacks or one.state in "Tt" for one in after)
-    return known and all(_stands_still(then[one.rank], one) for one in after)
+    known = any(sample.stacks or sample.state in "Tt" for sample in after)
+    return known and all(_stands_still(then[sample.rank], sample) for sample in after)
 
 
 def _stands_still(before: RankSample, after: RankSample) -> bool:
     stacks = [*before.stacks, *after.stacks]
-    if before.steps != after.steps or not all(_alike(stacks[0], other) for other in stacks[1:]):
+    if before.steps != after.steps or not all(_alike(stacks[0], stack) for stack in stacks[1:]):
         return False
     runs_in_one_call = any(ONE_CALL.search(frame.file) for frame in after.stack)
     return not runs_in_one_call or after.sleeps - before.sleeps <= WAKES_OF_SAMPLING
 
 
-def _alike(one: Stack, other: Stack) -> bool:
+def _alike(first: Stack, second: Stack) -> bool:
     """Whether two stacks are the same; a tight loop goes to and fro between two lines."""
-    same = one[1:] == other[1:] and (one[0].file, one[0].name) == (other[0].file, other[0].name)
-    return same and abs(one[0].line - other[0].line) <= 1
+    same = first[1:] == second[1:] and (first[0].file, first[0].name) == (
+        second[0].file,
+        second[0].name,
+    )
+    return same and abs(first[0].line - second[0].line) <= 1
 
 
 def late(samples: Sequence[RankSample]) -> list[RankSample]:
     """Return the ranks that are not waiting as the others are."""
-    for differs in (lambda one: one.state in "Tt", lambda one: one.state == "D"):
+    for differs in (lambda sample: sample.state in "Tt", lambda sample: sample.state == "D"):
         if ranks := _differing(samples, differs):
             return ranks
     if any(sample.stacks for sample in samples):
         return _elsewhere(samples)
     # Those of Horovod and NCCL that wait wake up often; which way the odd one differs is open.
-    busy = _differing(samples, lambda one: one.busy >= BUSY)
-    return busy or _differing(samples, lambda one: one.wakes < WAKES)
+    busy = _differing(samples, lambda sample: sample.busy >= BUSY)
+    return busy or _differing(samples, lambda sample: sample.wakes < WAKES)
 
 
 def _differing(
     samples: Sequence[RankSample], differs: Callable[[RankSample], bool]
 ) -> list[RankSample]:
     """Return those that differ; none where all do."""
-    differing = [one for one in samples if differs(one)]
+    differing = [sample for sample in samples if differs(sample)]
     return differing if len(differing) < len(samples) else []
 
 
@@ -195,12 +200,12 @@ def _elsewhere(samples: Sequence[RankSample]) -> list[RankSample]:
 
     Where all are in one, or none is: those that are not where the majority is.
     """
-    known = [one for one in samples if one.stacks]
-    away = _differing(known, lambda one: not one.waits)
+    known = [sample for sample in samples if sample.stacks]
+    away = _differing(known, lambda sample: not sample.waits)
     if away:
         return away
-    ((place, count),) = Counter(one.place for one in known).most_common(1)
-    return [one for one in known if one.place != place] if 2 * count > len(known) else []
+    ((place, count),) = Counter(sample.place for sample in known).most_common(1)
+    return [sample for sample in known if sample.place != place] if 2 * count > len(known) else []
 
 
 class TableRow(NamedTuple):
@@ -248,11 +253,13 @@ def verdict(samples: Sequence[RankSample]) -> str:
     return f"{who} {'are' if missed[1:] else 'is'} not where the others are"
 
 
-def report(one: RankSample) -> str:
+def report(sample: RankSample) -> str:
     """Return a rank's stack as a text of lines, the innermost frame last, as tracebacks are."""
-    lines = [f"{one.name}: state {one.state}, {one.cpu}, {one.steps} steps of its optimizers"]
-    for frame in reversed(one.stack):
-        text = one.text(frame)
+    steps = f"{sample.steps} steps of its optimizers"
+    lines = [f"{sample.name}: state {sample.state}, {sample.cpu}, {steps}"]
+    for frame in reversed(sample.stack):
+        text = sample.text(frame)
         lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
-        lines += [f"    {text}"] * bool(text)
-    return "\n".join([*lines, *["  it gave no Python stack"] * (not one.stack)]) + "\n"
+        lines += [f"    {text}"] if text else []
+    lines += [] if sample.stack else ["  it gave no Python stack"]
+    return "\n".join(lines) + "\n"

@@ -51,9 +51,9 @@ def of_run(paths: JobPaths) -> RunUse | None:
 def measured(use: RunUse | None) -> dict[str, float]:
     """Return a run's numbers for comparing: means over its nodes, and the highest peak."""
     nodes = use.nodes if use else ()
-    cpus = [one.cpus_used for one in nodes if one.cpus_used is not None]
-    memory = [one.memory_peak_bytes for one in nodes if one.memory_peak_bytes is not None]
-    gpus = [share for one in nodes if (share := one.mean_of_gpus("use_mean")) is not None]
+    cpus = [node.cpus_used for node in nodes if node.cpus_used is not None]
+    memory = [node.memory_peak_bytes for node in nodes if node.memory_peak_bytes is not None]
+    gpus = [share for node in nodes if (share := node.mean_of_gpus("use_mean")) is not None]
     numbers: dict[str, float] = {}
     if cpus:
         numbers["cpus_used_per_node"] = sum(cpus) / len(cpus)

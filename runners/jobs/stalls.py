@@ -169,10 +169,10 @@ def in_words(stall: Stall) -> str:
     """Return the first line: for how long, and which ranks did not come."""
     minutes, seconds = divmod(round(stall.seconds), 60)
     since = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    what = "no new line" if stall.step is None else "no step"
+    silence = "no new line" if stall.step is None else "no step"
     last = "" if stall.step is None else f" (the last one: {stall.step})"
     missed = [f"Horovod misses rank {rank}" for rank in stall.missed]
-    return f"{what} for {since}{last}: " + "; ".join([stall.who, *missed])
+    return f"{silence} for {since}{last}: " + "; ".join([stall.who, *missed])
 
 
 def table(stall: Stall) -> list[str]:

@@ -17,12 +17,12 @@ def error(problems: Sequence[RunnerError], made: Plan) -> RunnerError:
 
     It is the user's mistake (exit code 2) if one of them is.
     """
-    for each in problems:
-        each.remedies = tuple(_with_gpus(remedy, made) for remedy in each.remedies)
+    for problem in problems:
+        problem.remedies = tuple(_with_gpus(remedy, made) for remedy in problem.remedies)
     if len(problems) == 1 and not made.refusals:
         return problems[0]
-    mistaken = any(isinstance(each, UsageError) for each in problems)
-    told = [Refusal(each.what, each.evidence, _remedies(each)) for each in problems]
+    mistaken = any(isinstance(problem, UsageError) for problem in problems)
+    told = [Refusal(problem.what, problem.evidence, _remedies(problem)) for problem in problems]
     return suggest.refused([*told, *made.refusals], UsageError if mistaken else Refused)
 
 
@@ -31,13 +31,16 @@ def _remedies(problem: RunnerError) -> tuple[Remedy, ...]:
     if not isinstance(problem, ImageMissing) or not problem.expected.unbuilt:
         return problem.remedies
     return tuple(
-        change(first=each.text) if each.kind == COMMAND else each for each in problem.remedies
+        change(first=remedy.text) if remedy.kind == COMMAND else remedy
+        for remedy in problem.remedies
     )
 
 
 def _with_gpus(remedy: Remedy, made: Plan) -> Remedy:
     """Return a launch of the same image from a store, whose labels nobody reads, with its GPUs."""
-    gpus = [(each.id, each.value) for each in made.choices if each.id is ChoiceId.GPUS_PER_NODE]
+    gpus = [
+        (choice.id, choice.value) for choice in made.choices if choice.id is ChoiceId.GPUS_PER_NODE
+    ]
     if remedy.kind != LAUNCH or not gpus or "image" not in dict(remedy.options):
         return remedy
     return replace(remedy, options=(*remedy.options, *((str(name), str(n)) for name, n in gpus)))

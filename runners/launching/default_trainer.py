@@ -26,7 +26,7 @@ def of(image: ImageInfo) -> str:
     for framework, name in TRAINERS.items():
         if _has(image, framework):
             return name
-    evidence = "; ".join(image.how(f"{each.package}.version") for each in TRAINERS)
+    evidence = "; ".join(image.how(f"{framework.package}.version") for framework in TRAINERS)
     raise Refused(
         f"no trainer given, and {image.path.name} has neither PyTorch nor TensorFlow",
         evidence,

@@ -103,10 +103,10 @@ def _ids(
 
 
 def _check_scheduler(name: str, runs: Runs, scheduler: SchedulerName) -> None:
-    other = next((job.scheduler for _, job in runs if job.scheduler != scheduler), None)
-    if other:
+    foreign = next((job.scheduler for _, job in runs if job.scheduler != scheduler), None)
+    if foreign:
         raise Refused(
-            f"--dependency: {name} was started by {other}, and {scheduler} cannot wait for it",
+            f"--dependency: {name} was started by {foreign}, and {scheduler} cannot wait for it",
             remedy=command("runner", "wait", name),
         )
 
@@ -114,10 +114,10 @@ def _check_scheduler(name: str, runs: Runs, scheduler: SchedulerName) -> None:
 def _check_possible(kind: str, name: str, runs: Runs, states: Sequence[JobState]) -> None:
     """Refuse to wait for what has ended otherwise; Slurm would let such a job wait for ever."""
     ended = [(job, state) for (_, job), state in zip(runs, states) if state.ended]
-    well = [one for one in ended if one[1] == JobState.COMPLETED]
+    well = [entry for entry in ended if entry[1] == JobState.COMPLETED]
     against: list[tuple[Job, JobState]] = []
     if kind in ("afterok", "aftercorr"):
-        against = [one for one in ended if one not in well]
+        against = [entry for entry in ended if entry not in well]
     elif kind == "afternotok" and len(well) == len(runs):
         against = well
     if against:

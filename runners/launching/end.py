@@ -150,8 +150,10 @@ def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | Non
 def with_commands(explanation: Explanation, job: Job) -> Explanation:
     """Return an explanation whose fixes are the whole commands to type."""
     (fix,) = suggest.resolved([explanation.fix], job.typed) if explanation.fix else (None,)
-    others = suggest.resolved([other.fix for other in explanation.others], job.typed)
-    changed = (other._replace(fix=each) for other, each in zip(explanation.others, others))
+    others = suggest.resolved([alternative.fix for alternative in explanation.others], job.typed)
+    changed = (
+        alternative._replace(fix=fixed) for alternative, fixed in zip(explanation.others, others)
+    )
     return replace(explanation, fix=fix, others=tuple(changed))
 
 

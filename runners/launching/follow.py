@@ -30,7 +30,7 @@ class Screen:
         """Take a line that tells how far the job is; return whether it need not be printed."""
         return False
 
-    def refresh(self, what: str, short: str) -> None:
+    def refresh(self, long: str, short: str) -> None:
         """Show that time passes, and how the job stands, in many words or few."""
 
 

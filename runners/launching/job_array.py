@@ -48,17 +48,17 @@ def batches(drafts: Sequence[Draft], at_once: int | None = None) -> list[JobBatc
         for group in _alike(drafts)
         for start in range(0, len(group), most)
     ]
-    each = max(1, at_once // len(groups)) if at_once else None
+    group_limit = max(1, at_once // len(groups)) if at_once else None
     root = together(drafts)
-    return [_batch(group, root, place, each) for place, group in enumerate(groups)]
+    return [_batch(group, root, place, group_limit) for place, group in enumerate(groups)]
 
 
 def together(drafts: Sequence[Draft]) -> Path:
     """Return the folder that the runs have in common: runs/NAME-3 of the run runs/NAME-3_0."""
     first = drafts[0]
-    own = re.fullmatch(r"(.+-\d+)_\d+", first.paths.root.name)
+    match = re.fullmatch(r"(.+-\d+)_\d+", first.paths.root.name)
     spec = first.plan.spec
-    return first.paths.root.with_name(own[1]) if own else next_folder(spec.runs_dir, spec.name)
+    return first.paths.root.with_name(match[1]) if match else next_folder(spec.runs_dir, spec.name)
 
 
 def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]:
@@ -72,7 +72,7 @@ def submit_all(drafts: Sequence[Draft], at_once: int | None = None) -> list[Job]
         run_folder.check_folders(plan)
     batch_list, root = batches(drafts, at_once), together(drafts)
     several = _several(drafts)
-    folders = (*(draft.paths.root for draft in drafts), *[root] * several)
+    folders = (*(draft.paths.root for draft in drafts), *([root] if several else []))
     with command_signals.held(), run_folder.claimed(*folders):
         run_folder.write_all(drafts)
         for batch in batch_list:
@@ -127,8 +127,8 @@ def _batch(group: Sequence[Draft], root: Path, place: int, at_once: int | None) 
     if arrays is None or not _several(group):
         return JobBatch(group, None, (), first.text)
     array = ArrayPaths(root / str(place + 1) if place else root)
-    own = [draft.task for draft in group if draft.task is not None]
-    tasks = own if len(own) == len(group) and arrays.OWN_NUMBERS else range(len(group))
+    numbers = [draft.task for draft in group if draft.task is not None]
+    tasks = numbers if len(numbers) == len(group) and arrays.OWN_NUMBERS else range(len(group))
     lines = arrays.script(first.plan, array, tasks, at_once, os.getcwd())
     return JobBatch(group, array, tasks, "\n".join([*lines, ""]))
 
@@ -158,8 +158,8 @@ def _hand_over(batches: Sequence[JobBatch], name: str) -> dict[Path, Job]:
             ids = [id]
             if batch.array and arrays:
                 ids = [arrays.task_id(id, task) for task in batch.tasks]
-            for draft, own in zip(batch.drafts, ids):
-                jobs[draft.paths.root] = run_folder.record(draft, own, name)
+            for draft, job_id in zip(batch.drafts, ids):
+                jobs[draft.paths.root] = run_folder.record(draft, job_id, name)
     except BaseException as error:
         left = [id for scheduler, id in done if not _cancelled(scheduler, id)]
         if left and isinstance(error, RunnerError):

@@ -85,7 +85,7 @@ def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
 
 def with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
     """Return the request with a partition that there is, to see what else is wrong with it."""
-    names = [each.name for each in here.partitions]
+    names = [partition.name for partition in here.partitions]
     missing = _missing_partition(spec, here, names)
     if not missing:
         return spec

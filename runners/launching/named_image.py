@@ -63,7 +63,7 @@ def _check_no_file(name: str | None, runtime: RuntimeName, here: Site) -> None:
     from ..images import file_for_store  # few sites have such a runtime
 
     known = (*here.runtimes, *(here.profile.runtimes if here.profile else ()))
-    file_for_store.check(name, runtime, [each for each in FILES if each in known])
+    file_for_store.check(name, runtime, [candidate for candidate in FILES if candidate in known])
 
 
 def _expected(name: str | None) -> ImageInfo:

@@ -81,9 +81,9 @@ class Way:
         """How to get there, in words."""
         on, opened, within = "on your own machine:", "open there:", "within the cluster:"
         steps = ((on, self.ssh), (opened, self.url), (within, self.inside))
-        needed = [(where, what) for where, what in steps if what]
+        needed = [(where, action) for where, action in steps if action]
         wide = max(len(where) for where, _ in needed)
-        return [f"{where:<{wide}}  {what}" for where, what in needed]
+        return [f"{where:<{wide}}  {action}" for where, action in needed]
 
 
 def way(server: ServerAddress, token: str, login: str, user: str, here: bool) -> Way:

@@ -81,7 +81,7 @@ def _has_written(run: JobPaths) -> bool:
 def _profiles(run: JobPaths) -> list[Path]:
     """Return the folders of TensorFlow's profiles, one for each rank and each time."""
     folders = (run.tensorboard, run.profile)
-    return sorted(found for each in folders for found in each.glob("**/plugins/profile/*"))
+    return sorted(found for folder in folders for found in folder.glob("**/plugins/profile/*"))
 
 
 def _is_server(job: Job) -> bool:

@@ -75,7 +75,9 @@ def of(made: Plan, cwd: str) -> Plan:
 
 def _without_effect(made: Plan) -> list[Caution]:
     """Return a warning for each option that was typed to signal or requeue a session."""
-    typed = [each.name for each in made.spec.settings if each.origin == FLAG and each.value]
+    typed = [
+        setting.name for setting in made.spec.settings if setting.origin == FLAG and setting.value
+    ]
     why = "has no effect: a session is neither requeued nor signalled"
     return [Caution(f"--{name} {why}") for name in typed if name in INTERRUPTIONS]
 

@@ -104,7 +104,9 @@ def draft_kernel(request: SessionRequest, name: str, listener: Listener) -> Kern
 def _without_values(typed: CommandLine) -> CommandLine:
     """Return what was typed, of --env the names alone: the values stand in a file of their own."""
     settings = [
-        each._replace(value=str(each.value).partition("=")[0]) if each.name == "env" else each
-        for each in typed.settings
+        setting._replace(value=str(setting.value).partition("=")[0])
+        if setting.name == "env"
+        else setting
+        for setting in typed.settings
     ]
     return replace(typed, settings=tuple(settings))

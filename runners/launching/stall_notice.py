@@ -170,11 +170,11 @@ def _ask_ras(paths: JobPaths, job: Job, samples: Sequence[RankSample]) -> str:
 
     Not of a rank that is stopped: it would not answer.
     """
-    answering = [one for one in samples if one.ras and one.state not in "Tt"]
+    answering = [sample for sample in samples if sample.ras and sample.state not in "Tt"]
     if not answering:
         return ""
     host = answering[0].host
-    ports = dict.fromkeys(str(one.ras) for one in answering if one.host == host)
+    ports = dict.fromkeys(str(sample.ras) for sample in answering if sample.host == host)
     return _asked(paths, job, RAS, *ports, host=host)
 
 

@@ -43,8 +43,8 @@ def _of_any_launch(remedy: Remedy) -> str:
 
 def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
     """Return the words of the command line with a remedy's changes."""
-    gone = [each for each in typed.settings if each.name in remedy.leave_out]
-    variables = dict.fromkeys(each.where for each in gone if each.origin == ENVIRONMENT)
+    gone = [setting for setting in typed.settings if setting.name in remedy.leave_out]
+    variables = dict.fromkeys(setting.where for setting in gone if setting.origin == ENVIRONMENT)
     unset = [f"--unset={name}" for name in variables]
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
     args = list(arguments(remedy, args))
@@ -74,8 +74,8 @@ def refused(refusals: Sequence[Refusal], kind: type[RunnerError] = Refused) -> R
     """Return several reasons as one error."""
     first, *others = refusals
     evidence = [first.evidence]
-    for other in others:
-        evidence += [f"also: {other.what}", other.evidence]
+    for refusal in others:
+        evidence += [f"also: {refusal.what}", refusal.evidence]
     text = "\n".join(line for line in evidence if line)
     error = kind(first.what, text, search.combined(refusals))
     error.faults = tuple((refusal.what, refusal.remedies) for refusal in refusals)
@@ -86,7 +86,7 @@ def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
     """Yield the options that stay: not those that are set again, though a list is added to."""
     changed = {name for name, _ in remedy.options} - LISTS
     variables = {_variable(value) for name, value in remedy.options if name == "env"}
-    flags = [(each.name, each.value) for each in typed.settings if each.origin == FLAG]
+    flags = [(setting.name, setting.value) for setting in typed.settings if setting.origin == FLAG]
     for name, value in (*flags, *typed.switches):
         again = name == "env" and _variable(value) in variables
         if name not in changed and name not in remedy.leave_out and not again:
@@ -111,6 +111,6 @@ def arguments(remedy: Remedy, args: Sequence[str]) -> Iterator[str]:
 
 def _in_files(remedy: Remedy, typed: CommandLine) -> list[str]:
     """Return what has to go from files first, which no option takes back."""
-    gone = [each for each in typed.settings if each.name in remedy.leave_out]
-    files = [each for each in gone if each.origin not in (FLAG, ENVIRONMENT)]
-    return list(dict.fromkeys(f"take {each.name} out of {each.where}" for each in files))
+    gone = [setting for setting in typed.settings if setting.name in remedy.leave_out]
+    files = [setting for setting in gone if setting.origin not in (FLAG, ENVIRONMENT)]
+    return list(dict.fromkeys(f"take {setting.name} out of {setting.where}" for setting in files))

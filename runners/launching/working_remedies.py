@@ -59,7 +59,9 @@ def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
     """Return what works against a caution."""
     error = RunnerError(caution.what, "", caution.remedies)
     return [
-        each for each in _offered(error, typed) if each.kind == LAUNCH or each in caution.remedies
+        remedy
+        for remedy in _offered(error, typed)
+        if remedy.kind == LAUNCH or remedy in caution.remedies
     ]
 
 
@@ -71,17 +73,19 @@ def _offered(
     Where the solver has tried changes of settings, `solved` are those that work.
     """
     alone = (remedy for _, remedies in error.faults for remedy in remedies)
-    launches = [each for each in dict.fromkeys((*error.remedies, *alone)) if each.kind == LAUNCH]
+    launches = [
+        remedy for remedy in dict.fromkeys((*error.remedies, *alone)) if remedy.kind == LAUNCH
+    ]
     if typed.name not in PLANNED or not launches:
         return list(error.remedies)
-    others = [each for each in error.remedies if each.kind != LAUNCH]
+    others = [remedy for remedy in error.remedies if remedy.kind != LAUNCH]
     found, why, most = list[Remedy](), "", search.most_shown(launches)
     for remedy in launches:
         if len(found) < most and not (solved is not None and search.is_of_settings(remedy)):
-            works, other = _checked(remedy, error, typed)
+            works, reason = _checked(remedy, error, typed)
             found += works
-            if not why and (other != error.what or not others):  # else it changes nothing of that
-                why = f"{suggest.text(remedy, typed)}  # refused too: {other}"
+            if not why and (reason != error.what or not others):  # else it changes nothing of that
+                why = f"{suggest.text(remedy, typed)}  # refused too: {reason}"
     settings = _ranked(solved or (), typed)[: most - bool(found)]
     works = _ranked([*settings, *_ranked(found, typed)], typed)[:most]
     return [*works, *([advice(why)] if why and not works else []), *others]
@@ -103,8 +107,8 @@ def _checked(remedy: Remedy, error: RunnerError, typed: CommandLine) -> tuple[li
         return [], problem.what
     if not made.refusals:
         return [_ready(remedy, made, typed)], ""
-    both = [search.then(remedy, each) for each in made.instead]
-    return [_ready(each, made, typed) for each in both], made.refusals[0].what
+    both = [search.then(remedy, alternative) for alternative in made.instead]
+    return [_ready(remedy, made, typed) for remedy in both], made.refusals[0].what
 
 
 def _fixed_first(remedy: Remedy, error: RunnerError) -> frozenset[str]:
@@ -159,8 +163,8 @@ def _ready(remedy: Remedy, made: Plan, typed: CommandLine) -> Remedy:
     if made.remote_site and not is_dry:  # its jobs are shown here, not submitted
         remedy, is_dry = search.then(remedy, ONLY_SHOW), True
     another = "image" in dict(remedy.options)
-    own = remedy.text and not remedy.text.startswith(BRINGS)
-    if own or " && " in remedy.text or (remedy.text and not another and not is_dry):
+    is_own = remedy.text and not remedy.text.startswith(BRINGS)
+    if is_own or " && " in remedy.text or (remedy.text and not another and not is_dry):
         return remedy
     return replace(remedy, text="" if is_dry and not another else made.spec.image.unbuilt)
 

@@ -69,9 +69,9 @@ def meeting_in_words(ranks: int) -> str:
 
 def in_words(nodes: int, size: int, server: float) -> str:
     """Return what both ways ask of the server."""
-    each, rate = touched(size), f"{server:,.0f} MB/s"
+    share, rate = touched(size), f"{server:,.0f} MB/s"
     if nodes == 1:
-        return f"{human_size(each)} in place"
-    together = f"{human_size(nodes * each)} from the server, {serving(nodes, size, server):,.0f} s"
+        return f"{human_size(share)} in place"
+    together = f"{human_size(nodes * share)} from the server, {serving(nodes, size, server):,.0f} s"
     once = f"copied once: {human_size(size)}, about {sending(nodes, size):,.0f} s"
-    return f"{human_size(each)} each in place, {together} at {rate}; {once}"
+    return f"{human_size(share)} each in place, {together} at {rate}; {once}"

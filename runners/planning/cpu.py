@@ -22,8 +22,8 @@ def share(
     case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
 ) -> JobResources:
     """Return the resources with the CPUs of each rank: as asked, else its GPU's part of a node."""
-    each = _each(case, resources, scheduler, log)
-    return JobResources(replace(resources, cpus_per_task=each))
+    cpus = _each(case, resources, scheduler, log)
+    return JobResources(replace(resources, cpus_per_task=cpus))
 
 
 def _each(

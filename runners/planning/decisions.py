@@ -157,7 +157,7 @@ def _known(case: Case, log: DecisionLog) -> None:
 
 def _kept(variables: Iterable[Variable], environment: Mapping[str, str], log: DecisionLog) -> None:
     """Warn of the user's own variables, which win over those of the plan that are not forced."""
-    for name in dict.fromkeys(each.name for each in variables if not each.forced):
+    for name in dict.fromkeys(variable.name for variable in variables if not variable.forced):
         if name in environment:
             log.warn(f"your {name}={environment[name]} is kept")
 
@@ -171,8 +171,8 @@ def _framework(case: Case, log: DecisionLog) -> None:
     what = f"{case.spec.trainer.name} needs {wanted}, which {image.path.name} does not have"
     if image.fact(f"{package}.version") == "none":
         install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
-        own = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
-        remedy = [install] if own else []
+        installable = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
+        remedy = [install] if installable else []
         log.refuse(what, image.how(f"{package}.version"), *remedy)
     elif frameworks and wanted not in frameworks:
         log.refuse(what, image.how("horovod.frameworks"))
@@ -226,10 +226,10 @@ def _dependency(case: Case, log: DecisionLog) -> None:
 
 def _binds(spec: JobSpec, staged: Staging) -> tuple[BindMount, ...]:
     binds = list(spec.binds)
-    for each in spec.data:
-        inner = "/" if each.squashfs else ""
-        source = Staged(each.entry) if staged.copies_data else str(each.path)
-        binds.append(BindMount(source, runtimes.data_target(each), True, inner))
+    for dataset in spec.data:
+        inner = "/" if dataset.squashfs else ""
+        source = Staged(dataset.entry) if staged.copies_data else str(dataset.path)
+        binds.append(BindMount(source, runtimes.data_target(dataset), True, inner))
     binds += gloo_network.timeline_binds(spec)
     for folder in spec.profiling.folders if spec.profiling else ():
         if not SYSTEM.fullmatch(folder):

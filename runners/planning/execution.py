@@ -247,7 +247,7 @@ def profiled(
             change(leave_out=["launcher"]),
         )
     tasks = resources.tasks
-    last = max((one[-1] for one in parse_ranks(profiling.ranks) or ()), default=0)
+    last = max((rank_range[-1] for rank_range in parse_ranks(profiling.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
             f"--profile-ranks {profiling.ranks}: there is no rank {last}",

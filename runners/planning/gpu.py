@@ -136,8 +136,8 @@ def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> N
     )
     if shared or resources.tasks_of_a_node < 2:
         return
-    kind, each = gpus.typed(resources.gpus_per_task or "1")
-    whole = gpus.request(kind, each * resources.tasks_of_a_node)
+    kind, number = gpus.typed(resources.gpus_per_task or "1")
+    whole = gpus.request(kind, number * resources.tasks_of_a_node)
     offers = [change(gpus_per_node=whole, leave_out=["gpus-per-task"])]
     if case.site.slurm_version and not older(case.site.slurm_version, SHARING_FROM):
         offers.append(change(srun_arg=f"--gres-flags={SHARING}"))
@@ -222,7 +222,7 @@ def _one_rank_for_a_gpu(case: Case, resources: RankResources, log: DecisionLog) 
         change(ntasks=resources.nodes * wanted[1])
         if resources.ntasks
         else change(ntasks_per_node=wanted[1]),
-        *[gpu_default.on_cpus(case, resources)] * unasked,
+        *([gpu_default.on_cpus(case, resources)] if unasked else []),
     )
 
 
@@ -255,7 +255,7 @@ def _driver(
 def _library_order(case: Case, log: DecisionLog) -> None:
     """Whose driver library is found first, the image's or the host's, by Apptainer's version."""
     version, image = case.site.apptainer, case.image
-    own = image.fact("cuda.driver.library")
+    library = image.fact("cuda.driver.library")
     if not version:
         return
     if HOST_FIRST in map("=".join, case.spec.env):
@@ -272,18 +272,18 @@ def _library_order(case: Case, log: DecisionLog) -> None:
             Provider.IMAGE,
             f"Apptainer {version}; before {IMAGE_FIRST} the host's",
         )
-        if own:
-            what = f"{own} of {image.path.name} hides the driver's library of the nodes"
+        if library:
+            what = f"{library} of {image.path.name} hides the driver's library of the nodes"
             log.warn(f"{what}: Apptainer {version} looks there first", change(env=HOST_FIRST))
 
 
 def _glibc(case: Case, log: DecisionLog) -> None:
     """Whether the libraries that --nv brings can need more than the image's C library has."""
-    own, here = case.image.fact("glibc.version"), case.site.glibc
-    if not own or not here:
+    image_glibc, here = case.image.fact("glibc.version"), case.site.glibc
+    if not image_glibc or not here:
         return
-    if older(own, here):
+    if older(image_glibc, here):
         reason = "the image's is older: each node tries the driver's library when the job starts"
     else:
-        reason = f"the image has {own}, so the libraries that --nv adds work"
+        reason = f"the image has {image_glibc}, so the libraries that --nv adds work"
     log.choose(ChoiceId.GLIBC, here, reason)

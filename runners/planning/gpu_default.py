@@ -150,8 +150,8 @@ class _Request:
         case, here = self.case, capabilities(self.scheduler)
         if self.resources.nodes > 1 or case.one_of_many:
             return self.resources.nodes > 1
-        variables = (each for names in gpu_nodes.VISIBLE.values() for each in names)
-        named = here.one_machine and any(each in case.site.environment for each in variables)
+        variables = (name for names in gpu_nodes.VISIBLE.values() for name in names)
+        named = here.one_machine and any(name in case.site.environment for name in variables)
         asked = not case.is_unasked(ChoiceId.NODES)
         return asked or case.spec.trainer.module is not None or here.within_job or named
 

@@ -107,10 +107,10 @@ def runs(number: str, code: tuple[str, ...]) -> str:
     same major number from its own minor number on, PTX on every newer GPU.
     """
     major = number.partition(".")[0]
-    fitting = [each for each in code if not older(number, each.partition("+")[0])]
-    if any("+" not in each and each.partition(".")[0] == major for each in fitting):
+    fitting = [target for target in code if not older(number, target.partition("+")[0])]
+    if any("+" not in target and target.partition(".")[0] == major for target in fitting):
         return "native"
-    return "PTX" if any("+PTX" in each for each in fitting) else ""
+    return "PTX" if any("+PTX" in target for target in fitting) else ""
 
 
 def for_job(case: Case, resources: RankResources, kind: str) -> Recommendation | None:

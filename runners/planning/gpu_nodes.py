@@ -65,8 +65,8 @@ def of_job(
         return _this_machine(site, vendor)
     by_slurm = _by_slurm(site, resources, vendor) if here.tells_nodes else None
     by_profile = _by_profile(site.profile, resources, vendor) if site.profile else None
-    known = [each for each in (by_slurm, by_profile) if each]
-    return next((each for each in known if each.with_gpus), known[0] if known else None)
+    known = [source for source in (by_slurm, by_profile) if source]
+    return next((source for source in known if source.with_gpus), known[0] if known else None)
 
 
 def _this_machine(site: Site, vendor: GpuVendor) -> GpuNodes:
@@ -74,27 +74,27 @@ def _this_machine(site: Site, vendor: GpuVendor) -> GpuNodes:
     for name in VISIBLE[vendor]:
         if name in site.environment:
             text = site.environment[name]
-            visible = [each for each in text.split(",") if each.strip() not in ("", "-1")]
+            visible = [gpu for gpu in text.split(",") if gpu.strip() not in ("", "-1")]
             return GpuNodes(f"{name} names", (("", len(visible)),), f"{name}={text}")
     return GpuNodes("this machine has", (("", site.gpus),))
 
 
 def _by_slurm(site: Site, resources: Resources, vendor: GpuVendor) -> GpuNodes | None:
     """Return the nodes of the partition asked for, or of several, else of the default one."""
-    chosen = [each for each in site.partitions if _is_chosen(each, resources)]
+    chosen = [listed for listed in site.partitions if _is_chosen(listed, resources)]
     if not chosen:
         return None
     groups = [group for p in chosen for group in partition.groups(p, resources.constraint)]
     kinds = [_usable(group.gpus, vendor) for group in groups]
-    names = ", ".join(each.name for each in chosen)
+    names = ", ".join(listed.name for listed in chosen)
     features = [set(group.features) for group in groups]
-    having = [each for each, (_, number) in zip(features, kinds) if number]
-    others = [each for each, (_, number) in zip(features, kinds) if not number]
+    having = [feature_set for feature_set, (_, number) in zip(features, kinds) if number]
+    others = [feature_set for feature_set, (_, number) in zip(features, kinds) if not number]
     apart = set.intersection(*having).difference(*others) if having and others else set()
     return GpuNodes(
         f"nodes of {names}{f' with {resources.constraint}' if resources.constraint else ''} have",
         tuple(kinds),
-        "; ".join(f"sinfo: {each.name} has {partition.listed(each)}" for each in chosen),
+        "; ".join(f"sinfo: {listed.name} has {partition.listed(listed)}" for listed in chosen),
         "" if resources.constraint else min(apart, key=_says_gpu_first, default=""),
     )
 
@@ -103,9 +103,9 @@ def _says_gpu_first(feature: str) -> tuple[bool, str]:
     return "gpu" not in feature.lower(), feature
 
 
-def _is_chosen(each: Partition, resources: Resources) -> bool:
-    return each.name in (resources.partition or "").split(",") or (
-        each.default and not resources.partition
+def _is_chosen(listed: Partition, resources: Resources) -> bool:
+    return listed.name in (resources.partition or "").split(",") or (
+        listed.default and not resources.partition
     )
 
 
@@ -115,9 +115,9 @@ def _usable(listed: Iterable[tuple[str, int]], vendor: GpuVendor) -> tuple[str, 
     Of MIG's instances those of one type, of which there are most.
     """
     fitting = [(kind, number) for kind, number in listed if number and _is_of(kind, vendor)]
-    whole = [each for each in fitting if not gpus.MIG.search(each[0])]
+    whole = [offer for offer in fitting if not gpus.MIG.search(offer[0])]
     if fitting and not whole:
-        return max(fitting, key=lambda each: each[1])
+        return max(fitting, key=lambda offer: offer[1])
     names = {kind for kind, _ in whole}
     return names.pop() if len(names) == 1 else "", sum(number for _, number in whole)
 
@@ -151,16 +151,16 @@ def others(
 ) -> Iterator[Remedy]:
     """Yield the options for nodes that have GPUs, where those of the job have none."""
     if capabilities(scheduler).tells_nodes:
-        for each in site.partitions:
+        for listed in site.partitions:
             groups = [
-                group for group in partition.groups(each, None) if _usable(group.gpus, vendor)[1]
+                group for group in partition.groups(listed, None) if _usable(group.gpus, vendor)[1]
             ]
-            fitting = set(groups) & set(partition.groups(each, resources.constraint))
+            fitting = set(groups) & set(partition.groups(listed, resources.constraint))
             gone = [] if fitting else ["constraint"]
-            if groups and _is_chosen(each, resources):
+            if groups and _is_chosen(listed, resources):
                 yield change(leave_out=gone)
             elif groups:
-                yield change(partition=each.name, leave_out=gone)
+                yield change(partition=listed.name, leave_out=gone)
     if site.profile and not site.partitions:
         setting = "constraint" if resources.constraint else "partition"
         for kind in site.profile.nodes:

@@ -69,8 +69,8 @@ def _family(case: Case, log: DecisionLog) -> None:
     """Refuse an MPI of another family, whose library has another name and other constants."""
     mpirun, image = case.site.mpirun, case.image
     if mpirun and image.mpi and FAMILY[mpirun.flavour] != FAMILY[image.mpi]:
-        own = FAMILY[image.mpi]
-        what = f"the Horovod in {image.path.name} needs {own}, and this machine has {mpirun}"
+        family = FAMILY[image.mpi]
+        what = f"the Horovod in {image.path.name} needs {family}, and this machine has {mpirun}"
         log.refuse(what, image.how("mpi.flavour"))
 
 
@@ -86,8 +86,8 @@ def _of_environment(case: Case, log: DecisionLog) -> tuple[str, ...]:
     """Return its modules, less those of which others were asked for; refuse another MPI."""
     image = case.image
     _check_environment(image, log)
-    own = {name.partition("/")[0] for name in case.spec.modules}
-    names = [n for n in image.fact("modules").split() if n.partition("/")[0] not in own]
+    asked_modules = {name.partition("/")[0] for name in case.spec.modules}
+    names = [n for n in image.fact("modules").split() if n.partition("/")[0] not in asked_modules]
     if names:
         log.choose(
             ChoiceId.MODULE, " ".join(names), "Horovod was compiled with it", image.how("modules")

@@ -15,9 +15,9 @@ from .case import DecisionLog, JobResources, RankResources
 def of(site: Site, resources: RankResources) -> Partition | None:
     """Return what is known of the job's partition: the one asked for, else the default."""
     name = resources.partition
-    for one in site.partitions:
-        if one.name == name or (name is None and one.default):
-            return one
+    for partition in site.partitions:
+        if partition.name == name or (name is None and partition.default):
+            return partition
     return None
 
 
@@ -26,7 +26,9 @@ def groups(partition: Partition, constraint: str | None) -> tuple[NodeGroup, ...
 
     Where nothing is known of the nodes, each kind of GPU is taken to be on nodes of its own.
     """
-    each_kind = tuple(NodeGroup(partition.nodes, (each,)) for each in partition.gpus)
+    each_kind = tuple(
+        NodeGroup(partition.nodes, (gpus_of_kind,)) for gpus_of_kind in partition.gpus
+    )
     known = partition.groups or each_kind or (NodeGroup(partition.nodes),)
     if not constraint or not any(group.features for group in known):
         return known
@@ -38,7 +40,7 @@ def _meets(features: tuple[str, ...], constraint: str) -> bool:
     text = re.sub(r"\*\d+", "", constraint)
     if re.search(r"[][()]", text):  # of several sets: nodes of each
         return any(word in features for word in re.split(r"[][()&|,]+", text))
-    alternatives = (each.replace(",", "&").split("&") for each in text.split("|"))
+    alternatives = (alternative.replace(",", "&").split("&") for alternative in text.split("|"))
     return any(set(words) <= set(features) for words in alternatives)
 
 
@@ -77,7 +79,7 @@ def _time(site: Site, resources: JobResources, partition: Partition, log: Decisi
         f"partition {partition.name} has a time limit of {partition.time_limit}, less than --time "
         f"{resources.time}",
         f"sinfo: time limit {partition.time_limit}",
-        *(change(partition=one.name) for one in larger),
+        *(change(partition=wider.name) for wider in larger),
         change(time=partition.time_limit),
     )
 
@@ -88,11 +90,11 @@ def _enough(partition: Partition, resources: JobResources) -> bool:
 
 
 def _cpus(resources: JobResources, partition: Partition, log: DecisionLog) -> None:
-    tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
+    tasks, cpus_per_task = resources.tasks_of_a_node, resources.cpus_per_task or 1
     cpus = _most_cpus(resources, partition)
-    if not cpus or tasks * each <= cpus or resources.overcommit:
+    if not cpus or tasks * cpus_per_task <= cpus or resources.overcommit:
         return
-    nodes = -(-resources.tasks * each // cpus)
+    nodes = -(-resources.tasks * cpus_per_task // cpus)
     fitting = cpus // tasks
     remedies = [change(cpus_per_task=fitting) if fitting else change(overcommit=True)]
     if not fitting:
@@ -100,7 +102,7 @@ def _cpus(resources: JobResources, partition: Partition, log: DecisionLog) -> No
     if resources.ntasks and nodes <= partition.nodes:
         remedies.insert(0, change(nodes=nodes))
     log.refuse(
-        f"{count(tasks, 'rank')} with {count(each, 'CPU')} each: too many for a node of "
+        f"{count(tasks, 'rank')} with {count(cpus_per_task, 'CPU')} each: too many for a node of "
         f"partition {partition.name}",
         f"sinfo: its nodes have {cpus} CPUs",
         *remedies,
@@ -111,7 +113,7 @@ def _most_cpus(resources: JobResources, partition: Partition) -> int:
     """Return the CPUs of the largest node that the job can get, of those with its GPUs."""
     kind, number = gpus.on_a_node(resources) or ("", 0)
     nodes = groups(partition, resources.constraint)
-    return max((each.cpus for each in nodes if each.count(kind) >= number), default=0) or (
+    return max((group.cpus for group in nodes if group.count(kind) >= number), default=0) or (
         partition.cpus
     )
 
@@ -152,9 +154,9 @@ def _what_there_is(partition: Partition) -> list[Remedy]:
     """Return requests for all GPUs of a node of the partition, in whatever form they were typed."""
     others = ("gpus", "gpus-per-task", "gres")
     typed = [gpus.request(kind, number) for kind, number in partition.gpus]
-    return [change(gpus_per_node=each, leave_out=others) for each in typed]
+    return [change(gpus_per_node=request, leave_out=others) for request in typed]
 
 
 def _with(partition: Partition, kind: str, number: int) -> int:
     """Return how many nodes have `number` GPUs of a type, "" for any."""
-    return sum(each.nodes for each in groups(partition, None) if each.count(kind) >= number)
+    return sum(group.nodes for group in groups(partition, None) if group.count(kind) >= number)

@@ -69,24 +69,24 @@ def _offered(mpi: str) -> str:
 
 def against_srun(image: ImageInfo, mpi: str) -> str:
     """Say why the image's MPI joins no world of `srun --mpi=MPI`, "" if it does or is unknown."""
-    own = spoken(image)
-    if own is None or mpi.partition("_")[0] == own.srun:
+    of_image = spoken(image)
+    if of_image is None or mpi.partition("_")[0] == of_image.srun:
         return ""
     return (
-        f"the MPI in {image.path.name} speaks {own.name}, and srun --mpi={mpi} offers "
+        f"the MPI in {image.path.name} speaks {of_image.name}, and srun --mpi={mpi} offers "
         f"{_offered(mpi)}: every rank would be alone (world size 1)"
     )
 
 
 def against_mpirun(image: ImageInfo, mpirun: Mpirun) -> str:
     """Say the same of the world of an mpirun."""
-    own = spoken(image)
-    if own is None:
+    of_image = spoken(image)
+    if of_image is None:
         return ""
-    if mpirun.flavour not in own.mpiruns:
+    if mpirun.flavour not in of_image.mpiruns:
         offers = next(pmi.name for pmi in SPOKEN.values() if mpirun.flavour in pmi.mpiruns)
         return (
-            f"the MPI in {image.path.name} speaks {own.name}, and this machine's mpirun "
+            f"the MPI in {image.path.name} speaks {of_image.name}, and this machine's mpirun "
             f"({mpirun}) offers {offers}: every rank would be alone (world size 1)"
         )
     version = image.fact("mpi.version")

@@ -60,7 +60,9 @@ def _refuse_another_world(
         into = command("runner", "build", "horovod", "--into", image.path)
         ours = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
         evidence = image.how("horovod.version")
-        log.refuse(f"{what}, which {image.path.name} does not have", evidence, *[into] * ours)
+        log.refuse(
+            f"{what}, which {image.path.name} does not have", evidence, *([into] if ours else [])
+        )
     elif trainer.world in (ProcessGroup.HOROVOD, ProcessGroup.TENSORFLOW) and launcher in AGENTS:
         why = f"{launcher} prepares its ranks for torch.distributed only"
         log.refuse(what, why, *_with_torch(trainer), change(leave_out=["launcher"]))

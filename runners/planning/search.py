@@ -36,11 +36,11 @@ def with_instead(case: Case, plan: Plan) -> Plan:
         remedy = left.popleft()
         more, spec = _refused(case, remedy)
         if more is None:
-            found += [remedy] * (spec not in specs)  # two may come to the same settings
+            found += [] if spec in specs else [remedy]  # two may come to the same settings
             specs.append(spec)
             continue
-        both = [then(remedy, other) for other in more if is_of_settings(other)]
-        left += [each for each in both if each not in seen]
+        both = [then(remedy, addition) for addition in more if is_of_settings(addition)]
+        left += [candidate for candidate in both if candidate not in seen]
         seen.update(both)
     return replace(plan, instead=tuple(sorted(found, key=size)))
 
@@ -51,7 +51,7 @@ def _refused(case: Case, remedy: Remedy) -> tuple[list[Remedy] | None, JobSpec]:
         changed = case.changed(remedy)
         plan = solve(changed)
     except RunnerError as error:
-        return [each for each in error.remedies if each.kind == LAUNCH], case.spec
+        return [remedy for remedy in error.remedies if remedy.kind == LAUNCH], case.spec
     return (launches(plan.refusals) if plan.refusals else None), changed.spec
 
 
@@ -70,7 +70,9 @@ def size(remedy: Remedy) -> tuple[bool, int]:
 
 def most_shown(remedies: Sequence[Remedy]) -> int:
     """Return how many are shown: one for each type of GPU, of which the user knows which."""
-    requests = (value for each in remedies for name, value in each.options if name in gpus.SETTINGS)
+    requests = (
+        value for remedy in remedies for name, value in remedy.options if name in gpus.SETTINGS
+    )
     return max(MOST, len({gpus.type_of(str(value)) for value in requests} - {""}))
 
 
@@ -85,9 +87,9 @@ def combined(refusals: Sequence[Refusal]) -> list[Remedy]:
     """Return what to do instead, the best first; one command fixes several faults if it can."""
     if len(refusals) > 1:
         first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]
-        if len(first) == len(refusals) and all(each.kind == LAUNCH for each in first):
+        if len(first) == len(refusals) and all(remedy.kind == LAUNCH for remedy in first):
             return [reduce(then, first)]
-    return [each for refusal in refusals for each in refusal.remedies]
+    return [remedy for refusal in refusals for remedy in refusal.remedies]
 
 
 def then(first: Remedy, second: Remedy) -> Remedy:

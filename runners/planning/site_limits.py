@@ -146,10 +146,10 @@ def _cpus(
     log: DecisionLog,
 ) -> None:
     most = max((kind.cpus for kind in kinds), default=0)
-    tasks, each = resources.tasks_of_a_node, resources.cpus_per_task or 1
-    if not most or tasks * each <= most or resources.overcommit or asks_scheduler:
+    tasks, cpus = resources.tasks_of_a_node, resources.cpus_per_task or 1
+    if not most or tasks * cpus <= most or resources.overcommit or asks_scheduler:
         return
-    what = f"{tasks} ranks on a node with {each} CPUs each, but {_name(kinds)} have {most} CPUs"
+    what = f"{tasks} ranks on a node with {cpus} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
     remedy = change(cpus_per_task=fitting) if fitting else change(ntasks_per_node=most)
     log.refuse(what, because(profile, f"nodes.{kinds[0].name}.cpus"), remedy)
@@ -167,7 +167,7 @@ def _architecture(resources: Resources, image: str, profile: Profile, log: Decis
         listed = ", ".join(f"{kind.name} {kind.architecture}" for kind in kinds)
         what = "the job may get nodes of several architectures, but an image is for one"
         setting = "constraint" if resources.constraint else "partition"
-        best_first = sorted(kinds, key=lambda each: each.architecture != image)
+        best_first = sorted(kinds, key=lambda kind: kind.architecture != image)
         log.refuse(what, listed, *(change({setting: kind.name}) for kind in best_first))
         return
     if not image or not of_nodes or of_nodes & {image, ""}:
@@ -189,7 +189,7 @@ def _limited(resources: Resources, limits: Collection[str]) -> str:
 
 def _nodes(resources: Resources, profile: Profile, log: DecisionLog) -> None:
     nodes, rules = resources.nodes, profile.rules
-    least, most = (_limited(resources, each) for each in (rules.min_nodes, rules.max_nodes))
+    least, most = (_limited(resources, limits) for limits in (rules.min_nodes, rules.max_nodes))
     if nodes < rules.min_nodes.get(least, 1):
         word, key, name, limit = "fewer", "min_nodes", least, rules.min_nodes[least]
     elif nodes > rules.max_nodes.get(most, nodes):
@@ -198,9 +198,9 @@ def _nodes(resources: Resources, profile: Profile, log: DecisionLog) -> None:
         return
     what = f"--nodes {nodes} is {word} than {profile.name} allows in {name}: {limit}"
     fitting = [
-        change(partition=other)
-        for other, highest in rules.max_nodes.items()
-        if rules.min_nodes.get(other, 1) <= nodes <= highest
+        change(partition=partition)
+        for partition, highest in rules.max_nodes.items()
+        if rules.min_nodes.get(partition, 1) <= nodes <= highest
     ]
     log.refuse(what, because(profile, f"rules.{key}.{name}"), *fitting, change(nodes=limit))
 
@@ -222,11 +222,11 @@ def _warn(
     """Warn of what works, and not as the user may expect."""
     requested = gpus.on_a_node(resources)
     kind = requested[0] if requested else ""
-    known = sorted({each.gpu_type for each in profile.nodes if each.gpu_type})
+    known = sorted({node.gpu_type for node in profile.nodes if node.gpu_type})
     part = gpus.MIG.search(kind)  # of which no profile tells
-    if kind and not part and known and kind.lower() not in {each.lower() for each in known}:
+    if kind and not part and known and kind.lower() not in {gpu_type.lower() for gpu_type in known}:
         log.warn(f"{profile.name} is not known to have {kind}, but {', '.join(known)}")
-    slow = {one.lower() for one in profile.rules.no_fast_network}
+    slow = {gpu_type.lower() for gpu_type in profile.rules.no_fast_network}
     without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")
     if without and resources.nodes > 1:
         reason = because(profile, "rules.no_fast_network")

@@ -43,7 +43,9 @@ def solve(case: Case) -> Plan:
     # The refusal's own remedies fix just that; those found by trying may change more.
     # Advice comes after what can be typed.
     left_out = {name for remedy in first.remedies for name in remedy.leave_out}
-    tried = tuple(each for each in tried if not {name for name, _ in each.options} <= left_out)
+    tried = tuple(
+        remedy for remedy in tried if not {name for name, _ in remedy.options} <= left_out
+    )
     both = dict.fromkeys([*first.remedies, *tried])
     ranked = tuple(sorted(both, key=lambda remedy: remedy.kind != LAUNCH))
     return replace(plan, refusals=(Refusal(first.what, first.evidence, ranked), *others))
@@ -67,7 +69,9 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
             remedies.append(remedy)
     # Leave out what another remedy already does with fewer options.
     options = [set(remedy.options) for remedy in remedies]
-    shortest = [each for each in remedies if not any(set(each.options) > one for one in options)]
+    shortest = [
+        remedy for remedy in remedies if not any(set(remedy.options) > fewer for fewer in options)
+    ]
     return tuple(shortest[:MOST_REMEDIES])
 
 

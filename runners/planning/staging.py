@@ -178,9 +178,9 @@ def _data(
 ) -> DataAccess:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
-    for each in spec.data:
-        if each.origin:
-            log.choose(ChoiceId.DATA, str(each.path), each.origin)
+    for dataset in spec.data:
+        if dataset.origin:
+            log.choose(ChoiceId.DATA, str(dataset.path), dataset.origin)
     requested, why = spec.stage_data, cannot(launching)
     if requested is DataAccess.COPIED and not spec.data:
         log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
@@ -192,7 +192,7 @@ def _data(
         return access
     elif requested is None and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case, resources)
-        many = sum(each.files for each in spec.data) > MANY_FILES
+        many = sum(dataset.files for dataset in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
         log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA * many)
         return access
@@ -202,10 +202,10 @@ def _data(
 def _data_worth_it(case: Case, resources: JobResources) -> tuple[bool, str]:
     """Decide from size, number of files, nodes and room, as far as these are known."""
     spec = case.spec
-    size, nodes = sum(each.size for each in spec.data), resources.nodes
-    files = sum(each.files for each in spec.data)
+    size, nodes = sum(dataset.size for dataset in spec.data), resources.nodes
+    files = sum(dataset.files for dataset in spec.data)
     shown = f"{size / 10**9:.1f} GB"
-    if any(each.at_least for each in spec.data):
+    if any(dataset.at_least for dataset in spec.data):
         what = f"more than {files} files; copying them takes too long"
         return False, f"{what}: runner data pack packs them into one file"
     small = too_small(size, case.site, resources)
@@ -231,18 +231,18 @@ def own_folders(
         return
     tops = filter(None, map(case.site.environment.get, SHARED))
     top = next((top for top in tops if not _own(Path(top))), "/shared")
-    for what, path, remedy in _used(case, launching.runtime, top):
+    for subject, path, remedy in _used(case, launching.runtime, top):
         why = unseen(path, case.filesystems.get(path, ""))
         if why:
-            log.refuse(f"the nodes of a job cannot access {what}, {path}", why, remedy)
+            log.refuse(f"the nodes of a job cannot access {subject}, {path}", why, remedy)
 
 
 def unseen(path: Path, kind: str) -> str:
     """Return why other machines do not see a path on a file system of this kind, "" if they may."""
     if kind in TEMPORARY:
         return f"its file system is {kind}"
-    own = _own(path)
-    return f"each node has its own {own}" if own and kind not in SERVERS else ""
+    own_folder = _own(path)
+    return f"each node has its own {own_folder}" if own_folder and kind not in SERVERS else ""
 
 
 def _own(path: Path) -> str:
@@ -261,5 +261,5 @@ def _used(case: Case, runtime: RuntimeName, top: str) -> Iterator[tuple[str, Pat
         yield "the image", path, change(image=copy, first=first)
     if spec.trainer.file:
         yield "the trainer", spec.trainer.file, command("cp", spec.trainer.file, top)
-    for each in spec.data:
-        yield "the data", each.path, command("cp", "-r", each.path, top)
+    for dataset in spec.data:
+        yield "the data", dataset.path, command("cp", "-r", dataset.path, top)

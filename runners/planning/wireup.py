@@ -30,7 +30,7 @@ def controller(
     log.choose(ChoiceId.CONTROLLER, name.value, reason, evidence)
     ranks, in_image = resources.tasks, case.image.listed("horovod.controllers")
     if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
-        remedies = [change(controller="mpi")] * ("mpi" in (in_image or "mpi"))
+        remedies = [change(controller="mpi")] if "mpi" in (in_image or "mpi") else []
         log.warn(f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies)
     return name
 
@@ -186,14 +186,14 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
         )
         return
     log.choose(ChoiceId.MPIRUN, str(mpirun), "this machine's, expected on the nodes too")
-    own = controller is Controller.MPI and not case.spec.host_mpi
-    problem = pmi.against_mpirun(image, mpirun) if own else ""
+    by_own_mpirun = controller is Controller.MPI and not case.spec.host_mpi
+    problem = pmi.against_mpirun(image, mpirun) if by_own_mpirun else ""
     if problem:
         log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
 
 
 def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
-    image, own = case.image, pmi.spoken(case.image)
+    image, spoken = case.image, pmi.spoken(case.image)
     if case.spec.mpi:
         mpi = log.choose(ChoiceId.MPI, case.spec.mpi, case.why(ChoiceId.MPI))
     elif controller is Controller.GLOO:
@@ -201,7 +201,7 @@ def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
     elif controller is Controller.NONE:
         mpi = _without_horovod(case, log)
     else:
-        wanted, name = (own.srun, own.name) if own else ("pmix", "unknown: the default")
+        wanted, name = (spoken.srun, spoken.name) if spoken else ("pmix", "unknown: the default")
         reason = f"the PMI of the image's MPI ({name})"
         mpi = log.choose(ChoiceId.MPI, wanted, reason, image.how("mpi.flavour"))
     _check_type(mpi, case, controller, log)
@@ -210,10 +210,10 @@ def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
 
 def _without_horovod(case: Case, log: DecisionLog) -> str:
     """Choose srun's --mpi= for programs that may use the image's MPI themselves, as mpi4py does."""
-    own = pmi.spoken(case.image)
-    if own and own.srun in case.site.mpi_types:
-        reason = f"the image's MPI speaks {own.name}, and a program may use it"
-        return log.choose(ChoiceId.MPI, own.srun, reason, case.image.how("mpi.flavour"))
+    spoken = pmi.spoken(case.image)
+    if spoken and spoken.srun in case.site.mpi_types:
+        reason = f"the image's MPI speaks {spoken.name}, and a program may use it"
+        return log.choose(ChoiceId.MPI, spoken.srun, reason, case.image.how("mpi.flavour"))
     return log.choose(ChoiceId.MPI, "none", "nothing is known to need PMI")
 
 

@@ -126,7 +126,7 @@ def bind_option(bind: BindMount) -> list[str]:
 def _modes(bind: BindMount) -> list[str]:
     """Return the options of a mount; image-src is the runtime's own (Singularity 3.7 and newer)."""
     source = [f"image-src={bind.image_src}"] if bind.image_src else []
-    return source + ["ro"] * bind.read_only
+    return source + (["ro"] if bind.read_only else [])
 
 
 def mount(bind: BindMount) -> str:
@@ -149,14 +149,20 @@ def podman(container: Container) -> list[str]:
     command = ["podman", "run", "--rm", "--network=host", "--ipc=host"]
     command += ["--userns=keep-id", "--cgroups=disabled", "--security-opt=label=disable"]
     command += ["--entrypoint="]  # as apptainer exec, which leaves out the run script
-    command += ["--device=nvidia.com/gpu=all"] * container.has_nvidia
+    command += ["--device=nvidia.com/gpu=all"] if container.has_nvidia else []
     command += ["--volume", "/tmp:/tmp", "--volume", Expanded("$PWD:$PWD")]
     return [*command, "--workdir", Expanded("$PWD"), *_podman_options(container)]
 
 
 def podman_hpc(container: Container) -> list[str]:
     plan = container.plan
-    command = ["podman-hpc", "run", "--rm", *["--gpu"] * container.has_nvidia, *_network(plan)]
+    command = [
+        "podman-hpc",
+        "run",
+        "--rm",
+        *(["--gpu"] if container.has_nvidia else []),
+        *_network(plan),
+    ]
     return [*command, *_podman_options(container)]
 
 

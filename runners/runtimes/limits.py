@@ -63,22 +63,25 @@ def _odd(runtime: RuntimeName, source: str, target: str, *remedies: Remedy) -> I
 
 def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
     """Only Apptainer and Singularity mount a file system out of a file (`image-src`)."""
-    for each in spec.data:
-        if each.squashfs:
-            what = f"{runtime} cannot mount the squashfs file {each.path}"
-            folder = f"{each.path.stem}-unpacked"
-            unpack = shlex.join(["unsquashfs", "-d", folder, str(each.path)])
-            data = [_typed(one, folder if one is each else str(one.path)) for one in spec.data]
+    for dataset in spec.data:
+        if dataset.squashfs:
+            what = f"{runtime} cannot mount the squashfs file {dataset.path}"
+            folder = f"{dataset.path.stem}-unpacked"
+            unpack = shlex.join(["unsquashfs", "-d", folder, str(dataset.path)])
+            data = [
+                _typed(entry, folder if entry is dataset else str(entry.path))
+                for entry in spec.data
+            ]
             remedy = change(data=data, leave_out=["data"], first=unpack)
             yield Refusal(what, "apptainer can", (remedy,))
     if runtime is RuntimeName.NONE and len(spec.data) > 1:
-        names = ", ".join(each.name for each in spec.data)
+        names = ", ".join(dataset.name for dataset in spec.data)
         what = f"--runtime none takes one dataset, not {names}"
         yield Refusal(
             what, "DATA_DIR is the dataset's own folder there", (change(leave_out=["data"]),)
         )
-    for each in spec.data if runtime in ODD else ():
-        yield from _odd(runtime, str(each.path), each.name)
+    for dataset in spec.data if runtime in ODD else ():
+        yield from _odd(runtime, str(dataset.path), dataset.name)
 
 
 def _typed(dataset: Dataset, path: str) -> str:

@@ -74,7 +74,7 @@ def _noisy(points: Sequence[Summary]) -> Iterator[StudyCaution]:
 
 
 def _worst(
-    kind: str, what: str, why: str, points: Sequence[Summary],
+    kind: str, quantity: str, why: str, points: Sequence[Summary],
     spread: Callable[[Summary], float], limit: float,
 ) -> Iterator[StudyCaution]:  # fmt: skip
     """Yield one warning for all points that spread more than the limit, about the worst of them."""
@@ -82,7 +82,7 @@ def _worst(
     if not above:
         return
     worst = max(above, key=spread)
-    text = f"{what} differ by {percent(spread(worst))} (coefficient of variation)."
+    text = f"{quantity} differ by {percent(spread(worst))} (coefficient of variation)."
     if len(above) > 1:
         text += f" At {len(above)} of {len(points)} points more than {percent(limit)}."
     yield _at(kind, worst, f"{text} {why}")
@@ -121,9 +121,9 @@ def _accuracy(points: Sequence[Summary]) -> Iterator[StudyCaution]:
 def _software(runs: Sequence[Measured]) -> Iterator[StudyCaution]:
     """Versions may differ between variants, which are there to differ, not within one."""
     for variant in dict.fromkeys(run.variant for run in runs):
-        own = [run.versions for run in runs if run.variant == variant]
-        names = {name for versions in own for name in versions}
-        changed = [n for n in sorted(names) if len({versions.get(n) for versions in own}) > 1]
+        software = [run.versions for run in runs if run.variant == variant]
+        names = {name for versions in software for name in versions}
+        changed = [n for n in sorted(names) if len({versions.get(n) for versions in software}) > 1]
         if changed:
             text = f"{variant or 'The runs'}: not all with the same {', '.join(changed)}."
             yield StudyCaution("software", text, variant)
@@ -156,7 +156,7 @@ def _short(points: Sequence[Summary]) -> Iterator[StudyCaution]:
         if steady and statistics.median(steady) < SHORT:
             short.append((statistics.median(steady), point))
     if short:
-        seconds, point = min(short, key=lambda each: each[0])
+        seconds, point = min(short, key=lambda measured: measured[0])
         what = f"{count(len(short), 'point')} measured over less than {SHORT:.0f} s of training"
         text = f"{what} ({_name(point)}: {seconds:.1f} s). Train more epochs."
         yield StudyCaution("short", text, point.variant, point.nodes, point.ranks)

@@ -74,16 +74,16 @@ class Comparison:
 
     @property
     def settings(self) -> list[str]:
-        return names([each.settings for each in self.runs])
+        return names([run.settings for run in self.runs])
 
     @property
     def numbers(self) -> list[str]:
-        return names([each.numbers for each in self.runs])
+        return names([run.numbers for run in self.runs])
 
 
 def compare(compared: Sequence[Compared], sort: str | None) -> Comparison:
     """Compare runs; raises UsageError for a `sort` that none of them has."""
-    ranking = rank([each.measured for each in compared], sort)
+    ranking = rank([run.measured for run in compared], sort)
     ordered = [compared[place] for place in ranking.order]
     return Comparison(compared, ordered, ranking.metric, differing(compared))
 
@@ -176,8 +176,8 @@ def _known(facts: Facts) -> Facts:
 def differing(runs: Sequence[Compared]) -> list[str]:
     """Return the settings in which runs differ; what is not known of a run differs from nothing."""
     differing = []
-    for name in names([each.settings for each in runs]):
-        known = [each.settings.get(name) for each in runs if name in each.settings or each.result]
+    for name in names([run.settings for run in runs]):
+        known = [run.settings.get(name) for run in runs if name in run.settings or run.result]
         if any(value != known[0] for value in known):
             differing.append(name)
     return differing

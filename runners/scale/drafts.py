@@ -64,14 +64,14 @@ class Drafts:
             *dict.fromkeys(
                 text for plan in plans for text in writes_rate.warnings(plan.spec.trainer)
             ),
-            *dict.fromkeys(one.what for plan in plans for one in plan.warnings),
+            *dict.fromkeys(warning.what for plan in plans for warning in plan.warnings),
         ]
 
     def planned(self) -> list[PlannedRun]:
         """Return all runs, each with its plan; raise Refused when one of them cannot work."""
         question = self.record.question
         points = question.points()
-        return [PlannedRun(each, question.trainer_of(each), self.plan(each)) for each in points]
+        return [PlannedRun(point, question.trainer_of(point), self.plan(point)) for point in points]
 
     @contextmanager
     def begun(self) -> Iterator[None]:
@@ -98,5 +98,5 @@ class Drafts:
             where = f"{point.size} nodes {point.variant.label}".strip()
             raise Refused(f"{where}: {first.what}", first.evidence, first.remedies)
         args = question.args_of(point, made.resources.tasks)
-        own = replace(made.spec.trainer, args=args)
-        return replace(made, spec=replace(made.spec, trainer=own))
+        with_args = replace(made.spec.trainer, args=args)
+        return replace(made, spec=replace(made.spec, trainer=with_args))

@@ -104,7 +104,7 @@ def _planned_controller(paths: JobPaths) -> str:
 
 def _epochs(metrics: Path) -> list[dict[str, Any]]:
     recorded = events(read_text(metrics).splitlines())
-    return [each for each in recorded if each.get("event") == "epoch" and each.get("seconds")]
+    return [event for event in recorded if event.get("event") == "epoch" and event.get("seconds")]
 
 
 def _unit(result: Mapping[str, Any]) -> str:

@@ -45,9 +45,9 @@ class RankedRuns:
 
 def ranked(results: Sequence[RunResult], sort: str | None) -> RankedRuns:
     """Rank runs that were submitted together; raises as `metric`."""
-    ranking = rank([each.result or {} for each in results], sort)
+    ranking = rank([run.result or {} for run in results], sort)
     ordered = [results[place] for place in ranking.order]
-    varied = names([each.job.varied for each in results])
+    varied = names([run.job.varied for run in results])
     return RankedRuns(ordered, varied, ranking.metric, ranking.metrics)
 
 

@@ -55,4 +55,4 @@ def references(names: Sequence[str]) -> list[PublishedSeries]:
     for name in names:
         if name != ALL and name not in known:
             raise UsageError(f"--reference {name}: there is none", nearest(name, [*known, ALL]))
-    return [each for name, each in known.items() if name in names or ALL in names]
+    return [reference for name, reference in known.items() if name in names or ALL in names]

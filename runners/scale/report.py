@@ -64,7 +64,7 @@ class StudyReport:
         return sorted({point.ranks for point in self.points})
 
     def name_of(self, point: Summary) -> str:
-        uneven = len({each.ranks / each.nodes for each in self.points}) > 1
+        uneven = len({summary.ranks / summary.nodes for summary in self.points}) > 1
         size = f"{point.nodes}x{point.ranks // point.nodes}" if uneven else point.nodes
         return f"{size} {point.variant}".strip()
 
@@ -86,9 +86,13 @@ def build(
 
 def findings(report: StudyReport) -> list[str]:
     """Return what a study found: how each way scales, then how they compare at the largest size."""
-    scaled = [_scaled(own) for own in report.by_variant().values() if own[-1].ranks > own[0].ranks]
-    last = {each.variant: each for each in report.comparisons}
-    return scaled + [_compared(each) for each in last.values()]
+    scaled = [
+        _scaled(points)
+        for points in report.by_variant().values()
+        if points[-1].ranks > points[0].ranks
+    ]
+    last = {comparison.variant: comparison for comparison in report.comparisons}
+    return scaled + [_compared(comparison) for comparison in last.values()]
 
 
 def _scaled(points: Sequence[Summary]) -> str:
@@ -102,13 +106,13 @@ def _scaled(points: Sequence[Summary]) -> str:
     )
 
 
-def _compared(each: Comparison) -> str:
-    limits, where = interval(each.ratio), f"on {count(each.ranks, 'rank')}"
-    times = f"{number(each.ratio.value)} times"
-    if limits and not each.sure:
-        both = f"{each.variant} and {each.to} show no sure difference {where}"
+def _compared(comparison: Comparison) -> str:
+    limits, where = interval(comparison.ratio), f"on {count(comparison.ranks, 'rank')}"
+    times = f"{number(comparison.ratio.value)} times"
+    if limits and not comparison.sure:
+        both = f"{comparison.variant} and {comparison.to} show no sure difference {where}"
         return f"{both} ({times}, 95 % interval {limits})"
-    sentence = f"{each.variant} is {times} as fast as {each.to} {where}"
+    sentence = f"{comparison.variant} is {times} as fast as {comparison.to} {where}"
     return sentence + (f" (95 % interval {limits})" if limits else " (one run of each)")
 
 

@@ -113,16 +113,16 @@ def news(before: Sequence[PointStatus], now: Sequence[PointStatus]) -> Iterator[
 
     What had ended before the first look is counted only.
     """
-    known = [each.paths for each in before or now if each.state in ENDED]
-    for each in now:
-        if each.state in ENDED and each.paths and each.paths not in known:
-            yield each
+    known = [status.paths for status in before or now if status.state in ENDED]
+    for status in now:
+        if status.state in ENDED and status.paths and status.paths not in known:
+            yield status
     if _counts(now) != _counts(before):
         yield StudyCounts(_counts(now))
 
 
 def _counts(statuses: Sequence[PointStatus]) -> Counter[PointState]:
-    return Counter(each.state for each in statuses)
+    return Counter(status.state for status in statuses)
 
 
 def _written(paths: StudyPaths, report: StudyReport, again: str = "") -> Iterator[StudyEvent]:
@@ -168,7 +168,7 @@ class Work:
             self._submit(statuses)
             statuses = self.poll()
             yield statuses
-            busy = sum(each.state is PointState.OPEN for each in statuses)
+            busy = sum(status.state is PointState.OPEN for status in statuses)
             time.sleep(SECONDS_BETWEEN_LOOKS + busy * SECONDS_FOR_EACH)
 
     def poll(self) -> list[PointStatus]:
@@ -176,14 +176,16 @@ class Work:
         paths = self.drafts.paths
         if time.monotonic() - self.asked_at > SECONDS_BETWEEN_QUESTIONS or not self.asked_at:
             self._ask(study.statuses(paths, self.question, self.known))
-        statuses = [self._or_lost(one) for one in study.statuses(paths, self.question, self.known)]
-        self.known = {each.point.key: each for each in statuses}
+        statuses = [
+            self._or_lost(status) for status in study.statuses(paths, self.question, self.known)
+        ]
+        self.known = {status.point.key: status for status in statuses}
         return statuses
 
-    def _or_lost(self, each: PointStatus) -> PointStatus:
-        if each.state is PointState.OPEN and each.paths and each.paths.root in self.lost:
-            return replace(each, state=PointState.FAILED, reason=job_status.FORGOTTEN)
-        return each
+    def _or_lost(self, status: PointStatus) -> PointStatus:
+        if status.state is PointState.OPEN and status.paths and status.paths.root in self.lost:
+            return replace(status, state=PointState.FAILED, reason=job_status.FORGOTTEN)
+        return status
 
     def _ask(self, statuses: Sequence[PointStatus]) -> None:
         """Ask the scheduler for the open ones, all at once; it writes down those that have ended.

@@ -176,17 +176,17 @@ def save(paths: StudyPaths, record: StudyRecord) -> None:
 
 def _grown(old: StudyRecord, new: StudyRecord, folder: Path) -> StudyRequest:
     """Return the new question with the old one's points in it."""
-    before, now = (json.loads(json.dumps(as_json(each.question))) for each in (old, new))
+    before, now = (json.loads(json.dumps(as_json(record.question))) for record in (old, new))
     changed = [name for name in now if before[name] != now[name] and name not in MAY_CHANGE]
     if changed:
         evidence = "\n".join(f"{n}: {_told(before[n])} there, {_told(now[n])} now" for n in changed)
         raise UsageError(f"{folder} holds another study", evidence, f"--study {folder}-2")
-    one, other = old.question, new.question
+    old_question, new_question = old.question, new.question
     return replace(
-        other,
-        sizes=tuple(sorted({*one.sizes, *other.sizes})),
-        variants=tuple(dict.fromkeys([*one.variants, *other.variants])),
-        repeats=max(one.repeats, other.repeats),
+        new_question,
+        sizes=tuple(sorted({*old_question.sizes, *new_question.sizes})),
+        variants=tuple(dict.fromkeys([*old_question.variants, *new_question.variants])),
+        repeats=max(old_question.repeats, new_question.repeats),
     )
 
 
@@ -216,7 +216,9 @@ def _attempts(runs: Path) -> dict[str, list[JobPaths]]:
         match = re.fullmatch(r"(.+-r\d+)(?:\.(\d+))?", folder.name)
         if match:
             numbered.setdefault(match[1], []).append((int(match[2] or 1), folder))
-    return {key: [JobPaths(path) for _, path in sorted(each)] for key, each in numbered.items()}
+    return {
+        key: [JobPaths(path) for _, path in sorted(attempts)] for key, attempts in numbered.items()
+    }
 
 
 def next_attempts(paths: StudyPaths, points: Sequence[Point]) -> list[JobPaths]:
@@ -229,8 +231,8 @@ def next_attempts(paths: StudyPaths, points: Sequence[Point]) -> list[JobPaths]:
 
 def _status(point: Point, attempts: Sequence[JobPaths], question: StudyRequest) -> PointStatus:
     """Return the measurement of the first attempt that has one, else how the last one stands."""
-    tried = [_attempt(point, each, question) for each in attempts]
-    measured = [each for each in tried if each.state is PointState.MEASURED]
+    tried = [_attempt(point, folder, question) for folder in attempts]
+    measured = [status for status in tried if status.state is PointState.MEASURED]
     return (measured or tried[-1:] or [PointStatus(point, PointState.TO_DO)])[0]
 
 

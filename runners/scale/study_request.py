@@ -207,7 +207,7 @@ def _variant(values: Mapping[str, str]) -> StudyVariant:
     for name, text in values.items():
         first, *others = re.split(r"\+(?=[a-z-]+=)", text)
         labels.append(first.rstrip("/").rpartition("/")[2])
-        pairs = [(name, first)] + [tuple(other.split("=", 1)) for other in others]
+        pairs = [(name, first)] + [tuple(pair.split("=", 1)) for pair in others]
         settings += [(key, _value(key, value)) for key, value in pairs]
     return StudyVariant(" ".join(labels), tuple(settings))
 
@@ -218,7 +218,7 @@ def _value(name: str, text: str) -> Any:
         return text
     setting = SETTINGS.get(name)
     if setting is None or name in OWN | LISTS:
-        free = [each for each in SETTINGS if each not in OWN | LISTS]
+        free = [free_name for free_name in SETTINGS if free_name not in OWN | LISTS]
         raise UsageError(
             f"--vary {name}: it cannot vary", nearest(name, [*free, TRAINER, EXCHANGE])
         )

@@ -68,12 +68,13 @@ def summaries(runs: Iterable[Measured]) -> list[Summary]:
 
 
 def _summary(runs: Sequence[Measured], base: Sequence[Measured]) -> Summary:
-    one, growth, same = runs[0], runs[0].ranks / base[0].ranks, runs is base
+    first, growth, same = runs[0], runs[0].ranks / base[0].ranks, runs is base
     speed_up = Estimate(1, 1, 1, len(runs)) if same else _ratio(runs, base)
     efficiency = speed_up if same else speed_up.scaled(1 / growth)
     reached = [run.accuracy for run in runs if run.accuracy is not None]
     return Summary(
-        variant=one.variant, nodes=one.nodes, ranks=one.ranks, unit=one.unit, runs=tuple(runs),
+        variant=first.variant, nodes=first.nodes, ranks=first.ranks, unit=first.unit,
+        runs=tuple(runs),
         rate=confidence.mean([run.rate for run in runs]), speed_up=speed_up, efficiency=efficiency,
         base=same,
         epoch_seconds=_estimate(run.epoch_seconds for run in runs),
@@ -98,8 +99,8 @@ def comparisons(points: Sequence[Summary]) -> list[Comparison]:
     base = {(point.nodes, point.ranks): point for point in points if point.variant == first}
     comparisons = []
     for point in points:
-        other = base.get((point.nodes, point.ranks))
-        if point.variant != first and other:
-            ratio = _ratio(point.runs, other.runs)
+        rival = base.get((point.nodes, point.ranks))
+        if point.variant != first and rival:
+            ratio = _ratio(point.runs, rival.runs)
             comparisons.append(Comparison(point.variant, first, point.nodes, point.ranks, ratio))
     return comparisons

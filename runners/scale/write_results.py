@@ -75,16 +75,18 @@ def can_draw() -> bool:
 def _report(record: StudyRecord, statuses: Sequence[PointStatus]) -> StudyReport:
     return build(
         record.question,
-        [each.measured for each in statuses if each.measured],
+        [status.measured for status in statuses if status.measured],
         references(record.references),
         [
             FailedPoint(
-                each.paths.root.name if each.paths else each.point.key, each.reason, each.kind
+                status.paths.root.name if status.paths else status.point.key,
+                status.reason,
+                status.kind,
             )
-            for each in statuses
-            if each.state is PointState.FAILED
+            for status in statuses
+            if status.state is PointState.FAILED
         ],
-        sum(each.state not in ENDED for each in statuses),
+        sum(status.state not in ENDED for status in statuses),
         record.command,
     )
 
@@ -95,7 +97,7 @@ def csv_text(report: StudyReport) -> str:
     A list is in one cell, its parts with blanks between.
     """
     text = io.StringIO()
-    columns = [each.name for each in fields(Measured) if each.name != "versions"]
+    columns = [field.name for field in fields(Measured) if field.name != "versions"]
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for run in report.runs:
@@ -112,10 +114,10 @@ def json_value(report: StudyReport) -> dict[str, Any]:
         "question": as_json(report.question),
         "unit": report.unit,
         "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
-        "comparisons": [asdict(each) for each in report.comparisons],
-        "cautions": [asdict(each) for each in report.cautions],
-        "references": [asdict(each) for each in report.references],
-        "failed": [asdict(each) for each in report.failed],
+        "comparisons": [asdict(comparison) for comparison in report.comparisons],
+        "cautions": [asdict(caution) for caution in report.cautions],
+        "references": [asdict(reference) for reference in report.references],
+        "failed": [asdict(failure) for failure in report.failed],
         "waiting": report.waiting,
         "runs": [asdict(run) for run in report.runs],
     }

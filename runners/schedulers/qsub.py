@@ -43,10 +43,10 @@ class Qsub(Scheduler):
             value = getattr(resources, name)
             if value in (None, False) or name in (*HAS, *self.has):
                 continue
-            option, other = name.replace("_", "-"), INSTEAD.get(name, "")
+            option, replacement = name.replace("_", "-"), INSTEAD.get(name, "")
             wanted = gpus.on_a_node(resources)
-            said = wanted[1] if wanted and other == GPUS else value
-            options = {other.replace("_", "-"): said} if other else {}
+            said = wanted[1] if wanted and replacement == GPUS else value
+            options = {replacement.replace("_", "-"): said} if replacement else {}
             yield Refusal(
                 f"{self.title} has no --{option}",
                 f"--{option} is {value}; --sbatch-arg takes any line of {self.title}'s own",
@@ -66,7 +66,7 @@ class Qsub(Scheduler):
         PBS brings a job's output when the job has ended, and reads host:path in its name.
         """
         log = shlex.quote(plan.spec.output or str(paths.log))
-        return [f"cd {shlex.quote(cwd)} || exit", *[f"exec >> {log} 2>&1"] * (not at_terminal)]
+        return [f"cd {shlex.quote(cwd)} || exit", *([] if at_terminal else [f"exec >> {log} 2>&1"])]
 
     def by_hand(self, paths: JobPaths) -> str:
         return shlex.join(["qsub", str(paths.script)])

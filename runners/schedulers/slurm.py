@@ -78,8 +78,8 @@ class SlurmArrays(Arrays):
         option = f"--array={slurm_script.indices(tasks)}" + (f"%{at_once}" if at_once else "")
         log = slurm_script.array_log(array)
         lines = slurm_script.directives(plan, log or "/dev/null", cwd)
-        own = not (log or plan.spec.output)
-        start = self.start("bash", array, "SLURM_ARRAY_TASK_ID", log=own)
+        own_log = not (log or plan.spec.output)
+        start = self.start("bash", array, "SLURM_ARRAY_TASK_ID", log=own_log)
         return [Scheduler.SHEBANG, *lines, f"#SBATCH {option}", *start]
 
     def largest(self, count: int, highest: int) -> int:
@@ -175,10 +175,10 @@ def parse_queue(text: str, id: str) -> int | None:
     rows = [line.split("|")[:3] for line in text.splitlines()]
     order = {_number(row[0]): (-int(row[1]), _number(row[0])) for row in rows}
     partitions = {_number(row[0]): set(row[2].split(",")) for row in rows}
-    own = _number(id)
-    if own not in order:
+    number = _number(id)
+    if number not in order:
         return None
-    return sum(order[n] < order[own] and bool(partitions[n] & partitions[own]) for n in order)
+    return sum(order[n] < order[number] and bool(partitions[n] & partitions[number]) for n in order)
 
 
 def _number(id: str) -> int:

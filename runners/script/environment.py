@@ -79,5 +79,5 @@ def exports(plan: Plan, run_dir: str) -> list[tuple[str, str]]:
 
 def names(plan: Plan) -> list[str]:
     """Return their names, for launchers that take only what they are told."""
-    own = [*(name for name, _ in exports(plan, "")), *runtimes.own_names(plan)]
-    return list(dict.fromkeys(own))
+    plan_names = [*(name for name, _ in exports(plan, "")), *runtimes.own_names(plan)]
+    return list(dict.fromkeys(plan_names))

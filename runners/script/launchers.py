@@ -43,7 +43,7 @@ def srun(plan: Plan) -> list[str]:
         # Of the ranks alone: what srun itself says belongs to the log.
         argv += [
             f"--error={plan.spec.error}",
-            *["--open-mode=append"] * bool(plan.interruption.requeue_limit),
+            *(["--open-mode=append"] if plan.interruption.requeue_limit else []),
         ]
     return [*argv, *plan.spec.srun_args]
 
@@ -75,10 +75,10 @@ def mpirun(plan: Plan) -> list[str]:
     so the job's variables have to be named.
     """
     resources, node_file = plan.resources, capabilities(plan.launching.scheduler).node_file
-    share = ["--oversubscribe"] * resources.overcommit
+    share = ["--oversubscribe"] if resources.overcommit else []
     if not node_file:
-        each = resources.ntasks_per_node
-        place = ["--map-by", f"ppr:{each}:node"] if each else []
+        ranks_per_node = resources.ntasks_per_node
+        place = ["--map-by", f"ppr:{ranks_per_node}:node"] if ranks_per_node else []
         return ["mpirun", "-np", str(resources.tasks), "--bind-to", "none", *place, *share]
     argv = ["mpirun", "-hostfile", Expanded(node_file), "-n", str(resources.tasks)]
     argv += ["-npernode", str(per_node(plan)), "--bind-to", "none"]
@@ -113,9 +113,9 @@ def horovodrun(plan: Plan) -> list[str]:
     """
     names = [name for name, _ in plan.spec.env if not FOR_HOROVODRUN.fullmatch(name)]
     hidden = ["env", *(f"-u{name}" for name in names)] if names else []
-    own = own_values(plan)
+    values = own_values(plan)
     if plan.wireup.controller is not Controller.GLOO:
-        hidden, own = [], []
+        hidden, values = [], []
     argv = [
         *hidden,
         "horovodrun",
@@ -126,7 +126,7 @@ def horovodrun(plan: Plan) -> list[str]:
     if plan.wireup.controller is Controller.MPI:
         # Its own begin with one dash, which the mpirun of Open MPI 5 does not read.
         argv.append("--binding-args=--bind-to none --map-by slot")
-    return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else []), *own]
+    return [*argv, *(["-H", Expanded("$hosts")] if plan.ssh else []), *values]
 
 
 def agents(plan: Plan) -> list[str]:
@@ -162,7 +162,7 @@ def shim_options(plan: Plan) -> list[str]:
     """Return the options that tell the shim who started it, or to start the ranks itself."""
     launcher = plan.launching.launcher
     if launcher in AGENTS:
-        alone = ["--tasks", "1"] * capabilities(plan.launching.scheduler).one_machine
+        alone = ["--tasks", "1"] if capabilities(plan.launching.scheduler).one_machine else []
         return [*alone, "--agent", launcher, "--workers", str(per_node(plan))]
     if launcher is LauncherName.LOCAL:
         return ["--tasks", str(plan.resources.tasks)]

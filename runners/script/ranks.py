@@ -41,8 +41,8 @@ def _on_each_rank(plan: Plan, paths: JobPaths, *inside: list[str]) -> str:
     start = launchers.LAUNCHERS[plan.launching.launcher](plan)
     container = runtimes.argv(plan, str(paths.root))
     if plan.launching.launcher is LauncherName.HOROVODRUN:  # it is the image's
-        own = [runtimes.python(plan), str(paths.injob), AROUND]
-        groups = [ssh_around(plan, paths), container, [*own, *start, *inside[0]], *inside[1:]]
+        around = [runtimes.python(plan), str(paths.injob), AROUND]
+        groups = [ssh_around(plan, paths), container, [*around, *start, *inside[0]], *inside[1:]]
     else:
         groups = [start, container, *inside]
     return " \\\n  ".join(quoting.join(group) for group in groups if group)
@@ -55,15 +55,16 @@ def _shim(plan: Plan, paths: JobPaths) -> list[str]:
         shim += ["--network-interfaces", ",".join(plan.network.interfaces)]
     if plan.gpus.vendor is GpuVendor.NVIDIA:
         shim += ["--nv", *(["--driver", plan.gpus.driver] if plan.gpus.driver else [])]
-        shim += ["--nv-alone"] * (not _requests_gpus(plan))
-    shim += ["--cpu-level", plan.cpus.level] * bool(plan.cpus.level)
-    shim += ["--errors"] * bool(plan.spec.error)
+        shim += [] if _requests_gpus(plan) else ["--nv-alone"]
+    shim += ["--cpu-level", plan.cpus.level] if plan.cpus.level else []
+    shim += ["--errors"] if plan.spec.error else []
     if profiling := plan.spec.profiling:
         shim += ["--profile-with", profiling.command, "--profile-ranks", profiling.ranks]
         shim += ["--profile-tool", profiling.tool] if profiling.tool else []
     slurms = (*plan.spec.sbatch_args, *plan.spec.srun_args)
-    shim += ["--core-files"] * any(arg.startswith("--propagate") for arg in slurms)
-    shim += ["--no-gate"] * (not plan.spec.gate) + ["--tf-config"] * plan.spec.tf_config
+    shim += ["--core-files"] if any(arg.startswith("--propagate") for arg in slurms) else []
+    shim += [] if plan.spec.gate else ["--no-gate"]
+    shim += ["--tf-config"] if plan.spec.tf_config else []
     return [*shim, "--run-dir", str(paths.root), "--"]
 
 

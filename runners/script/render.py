@@ -26,7 +26,7 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
         environment.modules(plan),
         stage_lines.of(plan, paths),
         environment.lines(plan, paths),
-        [*environment.NO_STEP] * (plan.launching.launcher is LauncherName.HOROVODRUN),
+        ([*environment.NO_STEP] if plan.launching.launcher is LauncherName.HOROVODRUN else []),
         ranks.host_mpi_check(plan, paths),
         ranks.prepare(plan),
         ranks.ssh_nodes(plan),

@@ -78,8 +78,8 @@ def lines(plan: Plan, injob: str) -> list[str]:
     ]
     if with_image:
         text += _bring_image(plan)
-    for each in plan.spec.data if staging.copies_data else ():
-        text += _bring(each.entry, each.path, each.squashfs, plan)
+    for dataset in plan.spec.data if staging.copies_data else ():
+        text += _bring(dataset.entry, dataset.path, dataset.squashfs, plan)
     return text
 
 
@@ -88,8 +88,9 @@ def _what(plan: Plan) -> str:
     if staging.image is ImageAccess.MOUNTED:
         once = "The image mounted once on each node for all its ranks"
         return f"{once}, the data {on_disk}" if staging.copies_data else once
-    what = ["image"] * (staging.image is not ImageAccess.IN_PLACE) + ["data"] * staging.copies_data
-    return f"The {' and the '.join(what)} {on_disk}"
+    copied = [] if staging.image is ImageAccess.IN_PLACE else ["image"]
+    copied += ["data"] if staging.copies_data else []
+    return f"The {' and the '.join(copied)} {on_disk}"
 
 
 def _bring(entry: str, source: Path, one_file: bool, plan: Plan) -> list[str]:

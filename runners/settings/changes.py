@@ -18,12 +18,12 @@ def changed(config: Config, remedy: Remedy) -> Config:
     options = dict(remedy.options)
     gone = {*remedy.leave_out, *(name for name in options if name not in LISTS)}
     kept = [{n: v for n, v in layer.values.items() if n not in gone} for layer in config.own]
-    own = [replace(layer, values=values) for layer, values in zip(config.own, kept)]
+    layers = [replace(layer, values=values) for layer, values in zip(config.own, kept)]
     flags = dict(kept[-1]) if kept else {}
     for name, value in remedy.options:
         if name in LISTS:
             flags[name] = [*(flags.get(name) or ()), str(value)]
         else:
             flags[name] = KINDS.get(SETTINGS[name].kind, str)(value)
-    own[-1:] = [ConfigLayer(FLAG, flags)]
-    return merged(config.below, config.profile, own)
+    layers[-1:] = [ConfigLayer(FLAG, flags)]
+    return merged(config.below, config.profile, layers)

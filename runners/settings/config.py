@@ -95,35 +95,41 @@ class Config:
 
     @property
     def presets(self) -> frozenset[str]:
-        return frozenset(each.name for each in self.given if each.origin == PRESET)
+        return frozenset(setting.name for setting in self.given if setting.origin == PRESET)
 
     @property
     def unasked(self) -> frozenset[str]:
         """The settings that only a default, the trainer's preset or the site's profile brought."""
-        return frozenset(each.name for each in self.given if each.origin in NOT_ASKED)
+        return frozenset(setting.name for setting in self.given if setting.origin in NOT_ASKED)
 
     def is_asked(self, name: str) -> bool:
         """Whether the user gave it, on the command line, in a file or in a variable."""
-        return any(each.name == name and each.origin not in NOT_ASKED for each in self.given)
+        return any(
+            setting.name == name and setting.origin not in NOT_ASKED for setting in self.given
+        )
 
     def reasons(self) -> dict[str, str]:
         """Return, for each setting that was not typed, where its value comes from."""
-        given_names = {each.name for each in self.given if each.origin not in (DEFAULT, FLAG)}
+        given_names = {
+            setting.name for setting in self.given if setting.origin not in (DEFAULT, FLAG)
+        }
         origins = {name: f"from {self.origins(name)}" for name in given_names}
         return {**origins, **dict.fromkeys(self.presets, "the trainer's preset")}
 
     def origins(self, name: str) -> str:
         """Return where it came from in words, a list's items perhaps from several places."""
-        layers = [each for each in self.given if each.name == name]
-        return ", ".join(dict.fromkeys(each.where or WORDS[each.origin] for each in layers))
+        layers = [setting for setting in self.given if setting.name == name]
+        return ", ".join(
+            dict.fromkeys(setting.where or WORDS[setting.origin] for setting in layers)
+        )
 
 
 def merged(
-    below: Sequence[ConfigLayer], profile: Profile | None, own: Sequence[ConfigLayer]
+    below: Sequence[ConfigLayer], profile: Profile | None, own_layers: Sequence[ConfigLayer]
 ) -> Config:
     """Merge the layers below the user's own, a site's profile, and those."""
-    both = merge([*below, *site_layers(profile, own), *own])
-    return replace(both, below=tuple(below), profile=profile, own=tuple(own))
+    both = merge([*below, *site_layers(profile, own_layers), *own_layers])
+    return replace(both, below=tuple(below), profile=profile, own=tuple(own_layers))
 
 
 def merge(layers: list[ConfigLayer]) -> Config:
@@ -134,12 +140,12 @@ def merge(layers: list[ConfigLayer]) -> Config:
         for name, value in layer.values.items():
             if name in LISTS:
                 given[name] = _joined(name, given.get(name, []), layer.given(name))
-                values[name] = [each.value for each in given[name]]
+                values[name] = [item.value for item in given[name]]
             else:
                 values[name], given[name] = value, layer.given(name)
     # Flags last, in the order in which they were typed.
-    entries = [each for items in given.values() for each in items]
-    return Config(values, tuple(sorted(entries, key=lambda each: each.origin == FLAG)))
+    entries = [item for items in given.values() for item in items]
+    return Config(values, tuple(sorted(entries, key=lambda item: item.origin == FLAG)))
 
 
 def _joined(name: str, old: list[Given], new: list[Given]) -> list[Given]:
@@ -147,11 +153,11 @@ def _joined(name: str, old: list[Given], new: list[Given]) -> list[Given]:
     if name != "module":
         return [*old, *new]
     entries = list(old)
-    for each in new:
-        same = [one for one in entries if one in old and _modules(one) & _modules(each)]
+    for item in new:
+        same = [entry for entry in entries if entry in old and _modules(entry) & _modules(item)]
         place = entries.index(same[0]) if same else len(entries)
-        rest = [one for one in entries[place:] if one not in same]
-        entries = [*entries[:place], each, *rest]
+        rest = [entry for entry in entries[place:] if entry not in same]
+        entries = [*entries[:place], item, *rest]
     return entries
 
 
@@ -173,21 +179,21 @@ def load(
     left out, with a warning, and does not stop it.
     """
     mine = str(user_file(env))
-    own = [
+    own_layers = [
         check_table(path, table, USER if path == mine else PROJECT)
         for path, table in tables(env, "launch", strict)
     ]
-    own += from_environment(env)
-    own.append(ConfigLayer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
+    own_layers += from_environment(env)
+    own_layers.append(ConfigLayer(FLAG, {k: v for k, v in flags.items() if v not in (None, ())}))
     below = [ConfigLayer(DEFAULT, DEFAULTS), *([preset] if preset else [])]
-    return merged(below, profile, own)
+    return merged(below, profile, own_layers)
 
 
-def site_layers(profile: Profile | None, own: Sequence[ConfigLayer]) -> list[ConfigLayer]:
-    """Return a layer for each setting of the site that the user's `own` layers leave in force."""
+def site_layers(profile: Profile | None, own_layers: Sequence[ConfigLayer]) -> list[ConfigLayer]:
+    """Return a layer for each setting of the site that the user's own layers leave in force."""
     if profile is None:
         return []
-    given = {name for layer in own for name in layer.values}
+    given = {name for layer in own_layers for name in layer.values}
     others = {name for names in MUTUALLY_EXCLUSIVE if given & set(names) for name in names}
     return [
         ConfigLayer(

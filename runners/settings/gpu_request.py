@@ -46,7 +46,7 @@ def _overruled(
     config: Config, texts: Mapping[str, str | None], none: Sequence[str], some: Sequence[str]
 ) -> Sequence[str]:
     """Return the requests for GPUs that a 0 overrules: what is typed wins over what files say."""
-    typed = {each.name for each in config.given if each.origin == FLAG}
+    typed = {setting.name for setting in config.given if setting.origin == FLAG}
     no_typed, some_typed = typed & set(none), typed & set(some)
     if not some or bool(no_typed) is not bool(some_typed):
         return () if some_typed else some
@@ -65,7 +65,7 @@ def with_ranks(resources: Resources, given: Sequence[Given], ranks: bool) -> Res
     _, number = gpus.on_a_node(resources) or ("", 0)
     if not number:
         return resources
-    if any(each.name == "cpus-per-task" and each.origin == PRESET for each in given):
+    if any(setting.name == "cpus-per-task" and setting.origin == PRESET for setting in given):
         resources = replace(resources, cpus_per_task=None)  # a GPU's part of its node fits better
     settled = resources.ntasks_per_node is not None or resources.ntasks is not None
     return replace(resources, ntasks_per_node=number) if ranks and not settled else resources
@@ -88,8 +88,8 @@ def check(resources: Resources) -> None:
             remedy=[change(leave_out=[name[2:]]) for name in given],
         )
     if resources.gpus and gpus.typed(resources.gpus)[1] % resources.nodes:
-        each = gpus.shared_out(resources.gpus, resources.nodes)
+        gpus_per_node = gpus.shared_out(resources.gpus, resources.nodes)
         raise UsageError(
             f"--gpus {resources.gpus} cannot be shared evenly by --nodes {resources.nodes}",
-            remedy=change(gpus_per_node=each, leave_out=["gpus"]),
+            remedy=change(gpus_per_node=gpus_per_node, leave_out=["gpus"]),
         )

@@ -48,9 +48,9 @@ def _words(command: str) -> list[str]:
     if not words or any(not char.isprintable() for char in command):
         raise UsageError(f"--profile-with {command!r} is no command of visible characters")
     if not any(rank_command.OUTPUT in word for word in words[1:]):
-        what = "which becomes a file in the run's folder, for each rank its own"
+        purpose = "which becomes a file in the run's folder, for each rank its own"
         raise UsageError(
-            f"--profile-with {command!r} has no {rank_command.OUTPUT}, {what}",
+            f"--profile-with {command!r} has no {rank_command.OUTPUT}, {purpose}",
             remedy=advice(f"--profile-with {shlex.quote(EXAMPLE)}, where the tool takes its file"),
         )
     return words

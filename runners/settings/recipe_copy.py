@@ -33,7 +33,7 @@ def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder", remedy=command("mkdir", "-p", folder))
     files = {folder / f"{_copied(name)}.py": original}
-    files |= {folder / PACKAGE / each.name: each for each in shared_modules(original)}
+    files |= {folder / PACKAGE / module.name: module for module in shared_modules(original)}
     for target, original in files.items():
         if not force and target.exists() and target.read_bytes() != original.read_bytes():
             folders = [] if folder == Path() else [folder]
@@ -56,7 +56,9 @@ def shared_modules(path: Path) -> list[Path]:
     names, left = {"__init__"}, [path]
     while left:
         imports = IMPORTS.findall(left.pop().read_text(encoding="utf-8"))
-        new = {word for listed, one in imports for word in (one or listed).split(", ")} - names
+        new = {
+            word for listed, single in imports for word in (single or listed).split(", ")
+        } - names
         names |= new
-        left += [RECIPES / f"{each}.py" for each in new]
-    return [] if names == {"__init__"} else [RECIPES / f"{each}.py" for each in sorted(names)]
+        left += [RECIPES / f"{name}.py" for name in new]
+    return [] if names == {"__init__"} else [RECIPES / f"{name}.py" for name in sorted(names)]

@@ -98,7 +98,7 @@ def _each(
 ) -> tuple[Any, ...]:
     """Return what the items of a list stand for, without those of which an error was kept."""
     parsed = [problems.of(parse, text) for text in texts or ()]
-    return tuple(each for each in parsed if each is not None)
+    return tuple(value for value in parsed if value is not None)
 
 
 def resources(config: Config, ranks: bool, problems: FirstProblem = AT_ONCE) -> Resources:

@@ -136,9 +136,9 @@ def _axis(option: AxisOption, text: str) -> tuple[str, list[str]]:
     values = _values(rest)
     double = next((value for place, value in enumerate(values) if value in values[:place]), None)
     if "" in values or double is not None:
-        what = "an empty value" if "" in values else f"the value {double!r} twice"
+        problem = "an empty value" if "" in values else f"the value {double!r} twice"
         raise UsageError(
-            f"{option.flag} {text!r} has {what}",
+            f"{option.flag} {text!r} has {problem}",
             "a comma within a value is written \\,, and a backslash before a comma \\\\",
             f"{option.flag} {name}={','.join(dict.fromkeys(v for v in values if v)) or '1,2'}",
         )

@@ -157,14 +157,14 @@ def _program(name: str, args: tuple[str, ...]) -> Trainer:
             f"the trainer {name} is not executable",
             remedy=[change(trainer=("bash", name, *args)), command("chmod", "+x", name)],
         )
-    own = path.absolute() if "/" in name and path.is_file() else None
-    file = own or next((Path(word).absolute() for word in args if Path(word).is_file()), None)
+    own_file = path.absolute() if "/" in name and path.is_file() else None
+    file = own_file or next((Path(word).absolute() for word in args if Path(word).is_file()), None)
     module = PYTHON.fullmatch(name) and args[:1] == ("-m",) and args[1:2]
     title = module[0] if module else path.name
     text = file.read_text(errors="replace") if file and file.suffix in TEXTS else ""
     return Trainer(
         *(title, None, file, args),
-        program=str(own or name),
+        program=str(own_file or name),
         typed=name,
         seen_world=_seen_world("\n".join((text, *args))),
     )
@@ -177,9 +177,9 @@ def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
     if at is not None and STARTERS.fullmatch(name):
         why = f"the trainer is the script itself: a launch starts {name} by itself, on each rank"
         return NotFound(what, why, change(trainer=args[at:]))
-    meant = [script] * Path(script).is_file() + close(name, _presets())
+    meant = ([script] if Path(script).is_file() else []) + close(name, _presets())
     hint = "a program that only the image has is named by its full path"
-    remedies = [change(trainer=(each, *args)) for each in meant]
+    remedies = [change(trainer=(candidate, *args)) for candidate in meant]
     return NotFound(what, f"{nearest(name, _presets())}\n{hint}", remedies)
 
 

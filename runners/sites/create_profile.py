@@ -87,7 +87,7 @@ def _slurm(site: Site) -> tuple[dict[str, str], tuple[Partition, ...]]:
     config, sinfo = shell.together([CONFIG, slurm_nodes.PARTITIONS], find_site.SECONDS)
     lines = sinfo.out.splitlines() if site.partitions else []  # else the probe could not read them
     kinds = [slurm_nodes.parse_partitions(line) for line in lines]
-    return parse_config(config.out), tuple(kind for one in kinds for kind in one)
+    return parse_config(config.out), tuple(kind for line_kinds in kinds for kind in line_kinds)
 
 
 def facts(machine: Machine) -> list[ProfileFact]:
@@ -146,7 +146,7 @@ def _nodes(machine: Machine) -> Iterator[ProfileFact]:
 
 def _name(kind: Partition, gpu_type: str, gpus: int, kinds: tuple[Partition, ...]) -> str:
     """A partition of one kind of nodes names them; else what they have goes with it."""
-    if len(kind.gpus) < 2 and [other.name for other in kinds].count(kind.name) == 1:
+    if len(kind.gpus) < 2 and [listed.name for listed in kinds].count(kind.name) == 1:
         return kind.name
     return f"{kind.name}-{gpu_type or 'gpu'}-{gpus}" if gpus else f"{kind.name}-cpus-{kind.cpus}"
 

@@ -58,21 +58,21 @@ def parse_ldd(text: str) -> dict[str, Path]:
 
 def described(prefix: Path, libmpi: Path, needs: dict[str, Path]) -> HostMpi:
     """Return mounts and library path for a libmpi and what it needs."""
-    own = prefix not in SYSTEM
+    own_prefix = prefix not in SYSTEM
     files = {libmpi.name: libmpi, **needs}
     others = {
         name: path
         for name, path in files.items()
-        if not IMAGES_OWN.fullmatch(name) and not (own and prefix in path.parents)
+        if not IMAGES_OWN.fullmatch(name) and not (own_prefix and prefix in path.parents)
     }
-    binds = [str(prefix)] if own else []
+    binds = [str(prefix)] if own_prefix else []
     binds += [f"{path}:{TARGET}/{name}" for name, path in sorted(others.items())]
     binds += [
         str(folder)
         for folder in _plugins(files.values())
-        if not own or prefix not in folder.parents
+        if not own_prefix or prefix not in folder.parents
     ]
-    paths = [str(libmpi.parent)] if own else []
+    paths = [str(libmpi.parent)] if own_prefix else []
     return HostMpi(tuple(binds), ":".join([*paths, *([TARGET] if others else [])]))
 
 

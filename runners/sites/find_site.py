@@ -118,10 +118,10 @@ def refused(profile: Profile, host: str, env: Mapping[str, str], *remedies: Reme
         *(f"a cluster named {name}" for name in detect.clusters),
         *(f"machines named {pattern}" for pattern in detect.hosts),
     ]
-    own = load.user_folder(env) / f"{profile.name}.toml"
+    profile_file = load.user_folder(env) / f"{profile.name}.toml"
     base = f'base = "{profile.name}" and [detect] hosts = ["{host}"]'
     return UsageError(
         f"this machine, {host}, is not of {profile.name}: its jobs are shown here, not submitted",
         f"its profile tells it by {', '.join(signs)}",
-        [*remedies, advice(f"if it is one of {profile.name}, write {own} with {base}")],
+        [*remedies, advice(f"if it is one of {profile.name}, write {profile_file} with {base}")],
     )

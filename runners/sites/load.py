@@ -67,7 +67,7 @@ def behind(name: str, path: Path, env: Mapping[str, str]) -> Path | None:
     """Return the file that `path` hides: the next folder's of the same name."""
     paths = [folder / f"{name}.toml" for folder in folders(env)]
     later = paths[paths.index(path) + 1 :] if path in paths else paths
-    return next((other for other in later if other.is_file()), None)
+    return next((candidate for candidate in later if candidate.is_file()), None)
 
 
 def shown(path: Path) -> str:
@@ -82,7 +82,7 @@ def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
     """
     known = found(env)
     if name not in known:
-        near = [change(site=each) for each in close(name, known)]
+        near = [change(site=similar) for similar in close(name, known)]
         remedies = near or [command("runner", "sites")]
         raise NotFound(f"there is no site named {name!r}", nearest(name, known), remedies)
     return build(name, parts(known[name], env), chosen)
@@ -95,8 +95,8 @@ def detect(path: Path, env: Mapping[str, str]) -> Detect:
     of them are read by each launch. Raises UsageError as `profile` does.
     """
     tables = parts(path, env, trusted=SHIPPED)
-    own: Detect = convert(OF_FILE["detect"], table(tables).get("detect", {}))
-    return own
+    signs: Detect = convert(OF_FILE["detect"], table(tables).get("detect", {}))
+    return signs
 
 
 def parts(path: Path, env: Mapping[str, str], trusted: Path | None = None) -> dict[Path, Table]:

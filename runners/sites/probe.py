@@ -176,7 +176,7 @@ def allocated_gpus(job: str) -> int:
     command = ["scontrol", "show", "job", "--detail", job]
     text = shell.together([command], SECONDS_TO_ANSWER)[0].out
     nodes = re.findall(r"^\s+Nodes=\S+ CPU_IDs=.*?GRES=(.*)$", text, re.MULTILINE)
-    counts = [sum(int(n["count"]) for n in slurm_nodes.GPU.finditer(each)) for each in nodes]
+    counts = [sum(int(n["count"]) for n in slurm_nodes.GPU.finditer(gres)) for gres in nodes]
     return min(counts, default=0)
 
 
@@ -216,7 +216,7 @@ def ask_slurm(commands: Sequence[Sequence[str]], timeout: float) -> list[shell.R
     answers = shell.together(commands, timeout)
     if all(answer.code == 0 for answer in answers):
         content = {"about": ABOUT, "time": time.time(), "question": question}
-        files.remember(path, FORM, {**content, "answers": [asdict(each) for each in answers]})
+        files.remember(path, FORM, {**content, "answers": [asdict(answer) for answer in answers]})
     return answers
 
 

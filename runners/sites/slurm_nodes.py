@@ -34,8 +34,9 @@ def parse_partitions(text: str) -> tuple[Partition, ...]:
     """Return the partitions in sinfo's lines; raise ValueError for a line of another form."""
     partitions: dict[str, Partition] = {}
     for line in text.splitlines():
-        one = _parse_partition(line)
-        partitions[one.name] = _merged(partitions[one.name], one) if one.name in partitions else one
+        partition = _parse_partition(line)
+        known = partitions.get(partition.name)
+        partitions[partition.name] = _merged(known, partition) if known else partition
     return tuple(partitions.values())
 
 
@@ -55,15 +56,15 @@ def _parse_partition(line: str) -> Partition:
     )
 
 
-def _merged(one: Partition, other: Partition) -> Partition:
+def _merged(first: Partition, second: Partition) -> Partition:
     """Return one partition of two kinds of nodes, as poor as the poorer of them."""
     return replace(
-        one,
-        nodes=one.nodes + other.nodes,
-        cpus=min(one.cpus, other.cpus),
-        disk_mb=min(one.disk_mb, other.disk_mb),
-        gpus=one.gpus + tuple(gpu for gpu in other.gpus if gpu not in one.gpus),
-        groups=one.groups + other.groups,
+        first,
+        nodes=first.nodes + second.nodes,
+        cpus=min(first.cpus, second.cpus),
+        disk_mb=min(first.disk_mb, second.disk_mb),
+        gpus=first.gpus + tuple(gpu for gpu in second.gpus if gpu not in first.gpus),
+        groups=first.groups + second.groups,
     )
 
 

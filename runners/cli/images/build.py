@@ -78,9 +78,9 @@ def build_command(
     With --from instead of TARGET, the new image is built on top of an existing one. The commands
     below build without a container; each has options of its own.
     """
-    options = [each for each in ctx.command.params if was_given(ctx, each.name or "")]
+    options = [option for option in ctx.command.params if was_given(ctx, option.name or "")]
     origin = values["origin"]
-    kind = kind_of(target, origin, {each.name or "": each.opts[0] for each in options})
+    kind = kind_of(target, origin, {option.name or "": option.opts[0] for option in options})
     definition = target if kind is BuildKind.DEFINITION else values["def_file"]
     request = ImageRequest(
         kind,

@@ -60,7 +60,7 @@ def _built(path: Path) -> dict[str, Any]:
 
 def _row(facts: dict[str, Any]) -> list[str]:
     digest = facts["digest"].partition(":")[2][:12]
-    users = ", ".join(files.from_here(Path(each)) for each in facts.get("used_by", ()))
+    users = ", ".join(files.from_here(Path(user)) for user in facts.get("used_by", ()))
     columns = [facts["name"], digest, human_size(facts["size"]), facts.get("pulled", ""), users]
     return [text or "-" for text in (*columns, facts["source"])]
 

@@ -48,8 +48,8 @@ def trust_command(folder: Path, remove: bool, listing: bool) -> None:
     if remove and listing:
         raise UsageError("--remove and --list contradict each other")
     if listing:
-        for each in trust.folders(os.environ):
-            click.echo(each)
+        for folder in trust.folders(os.environ):
+            click.echo(folder)
     elif remove:
         click.echo(f"no longer trusted: {trust.remove(folder, os.environ)}", err=True)
     else:

@@ -66,7 +66,8 @@ def doctor_command(
     here = invocation.command_line()
     if as_json:
         findings = [
-            {**vars(one), "fix": [suggest.as_json(each, here) for each in one.fix]} for one in found
+            {**vars(finding), "fix": [suggest.as_json(remedy, here) for remedy in finding.fix]}
+            for finding in found
         ]
         printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
     else:

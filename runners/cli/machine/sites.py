@@ -79,7 +79,7 @@ def show_command(name: str | None, as_json: bool) -> None:
     profile = load.profile(name, os.environ) if name else here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME")
-    rows = [_facts_of_value(each) for each in load.values(profile, os.environ)]
+    rows = [_facts_of_value(value) for value in load.values(profile, os.environ)]
     if as_json:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
         printer.print_json({**facts, "values": rows})
@@ -90,13 +90,13 @@ def show_command(name: str | None, as_json: bool) -> None:
     printer.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
 
 
-def _facts_of_value(each: SiteValue) -> dict[str, Any]:
+def _facts_of_value(value: SiteValue) -> dict[str, Any]:
     return {
-        "key": each.key,
-        "value": ", ".join(each.value) if isinstance(each.value, list) else each.value,
-        "source": each.source.text,
-        "date": each.source.date,
-        "file": each.file,
+        "key": value.key,
+        "value": ", ".join(value.value) if isinstance(value.value, list) else value.value,
+        "source": value.source.text,
+        "date": value.source.date,
+        "file": value.file,
     }
 
 

@@ -27,8 +27,8 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     cancelled, first, several = run_group.cancel(meant), meant[0][1], len(meant) > 1
     name = first.array if several else first.id
     if not cancelled:
-        what = f"all runs of {name} have" if several else f"job {name} has"
-        raise NotFound(f"{what} ended already", remedy=f"runner status {name}")
+        subject = f"all runs of {name} have" if several else f"job {name} has"
+        raise NotFound(f"{subject} ended already", remedy=f"runner status {name}")
     if several:
         click.echo(f"{name}: {cancelled} of {len(meant)} runs cancelled", err=True)
     else:
@@ -39,8 +39,8 @@ def _confirm(meant: Runs) -> None:
     """Ask whether to cancel the last job; raise UsageError without a terminal."""
     job = meant[0][1]
     name = job.array or job.id
-    what = f"{len(meant)} runs of {name}" if len(meant) > 1 else f"job {name} ({job.name})"
+    subject = f"{len(meant)} runs of {name}" if len(meant) > 1 else f"job {name} ({job.name})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("which job?", f"the last one is {what}", f"runner cancel {name}")
-    if not click.confirm(f"cancel {what}?", err=True):
+        raise UsageError("which job?", f"the last one is {subject}", f"runner cancel {name}")
+    if not click.confirm(f"cancel {subject}?", err=True):
         raise click.exceptions.Exit(1)

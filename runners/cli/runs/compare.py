@@ -37,7 +37,7 @@ def compare_command(
     if len(meant) < 2:
         raise click.UsageError("compare needs at least two runs; runner list shows them")
     runs = compare.of_runs(meant, printer.Console())
-    printer.tell_first([each.odd for each in runs if each.odd])
+    printer.tell_first([run.odd for run in runs if run.odd])
     compared = compare.compare(runs, sort)
     if not as_json:
         _print(compared, every)
@@ -45,7 +45,7 @@ def compare_command(
     fields = ("run", "settings", "measured", "used")
     printer.print_json(
         {
-            "runs": [{name: getattr(each, name) for name in fields} for each in compared.runs],
+            "runs": [{name: getattr(run, name) for name in fields} for run in compared.runs],
             "differ": compared.differing,
             "metric": compared.metric,
             "best": compared.best.run if compared.best else None,
@@ -75,9 +75,9 @@ def _table(
     """Print a line for each run; few runs that differ in more than fits get a column each."""
     first = ordered[0].numbers
     rows = [
-        [each.run, *(printer.text(each.settings.get(name)) for name in settings)]
-        + [_measured(name, each.numbers.get(name), first.get(name)) for name in reached]
-        for each in ordered
+        [run.run, *(printer.text(run.settings.get(name)) for name in settings)]
+        + [_measured(name, run.numbers.get(name), first.get(name)) for name in reached]
+        for run in ordered
     ]
     headers = ["run", *settings, *reached]
     needed = [place for place, name in enumerate(headers) if name not in spare]

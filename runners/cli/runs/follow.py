@@ -145,8 +145,8 @@ class Terminal(Plain):
         self.bars.update(self.task, completed=step, total=steps, more=f"{step}/{steps}  {more}")
         return sys.stdout.isatty()
 
-    def refresh(self, what: str, short: str) -> None:
+    def refresh(self, long: str, short: str) -> None:
         """Turn the spinner; on a narrow screen a trainer's line leaves no room for many words."""
         total = self.bars.tasks[0].total
         room = total is None or self.bars.console.width >= WIDE
-        self.bars.update(self.task, what=what if room else short, refresh=True)
+        self.bars.update(self.task, what=long if room else short, refresh=True)

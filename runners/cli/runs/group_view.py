@@ -49,8 +49,8 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
 def _tell(name: str, news: GroupNews) -> None:
     """Say which runs have ended, and in which states all of them are."""
     for job, status in news.ended:
-        what = f"{job.id} {status_view.varied(job.varied)}".rstrip()
-        printer.tell(f"{what}: {wording.describe(status, job.requeue_limit)}")
+        subject = f"{job.id} {status_view.varied(job.varied)}".rstrip()
+        printer.tell(f"{subject}: {wording.describe(status, job.requeue_limit)}")
     counts = Counter(status.state for status in news.statuses)
     states = [f"{counts[state]} {state.value}" for state in JobState if counts[state]]
     printer.tell(f"{name}: {', '.join(states)}")
@@ -58,20 +58,20 @@ def _tell(name: str, news: GroupNews) -> None:
 
 def show(results: Sequence[RunResult], as_json: bool, sort: str | None = None) -> None:
     """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
-    printer.tell_first([each.odd for each in results if each.odd])
+    printer.tell_first([run.odd for run in results if run.odd])
     if not as_json:
         _table(results, sort)
         return
     records = [
         {
-            **facts(each.paths, each.job),
-            "state": each.status.state.name,
-            "reason": each.status.reason,
-            "restarts": each.status.restart,
-            "exit_code": each.status.exit_code,
-            "result": each.result,
+            **facts(run.paths, run.job),
+            "state": run.status.state.name,
+            "reason": run.status.reason,
+            "restarts": run.status.restart,
+            "exit_code": run.status.exit_code,
+            "result": run.result,
         }
-        for each in results
+        for run in results
     ]
     printer.print_json(records)
 
@@ -81,14 +81,14 @@ def _table(results: Sequence[RunResult], sort: str | None) -> None:
     ranked = ranking.ranked(results, sort)
     rows = []
     for run in ranked.ordered:
-        own = [status_view.visible(run.job.varied.get(name, "")) for name in ranked.varied]
+        values = [status_view.visible(run.job.varied.get(name, "")) for name in ranked.varied]
         ends = [printer.text((run.result or {}).get(name)) for name in ranked.metrics]
         code = "" if run.status.exit_code is None else run.status.exit_code
         state = wording.describe(run.status, run.job.requeue_limit)
-        rows.append([run.job.id, *own, state, code, *ends])
+        rows.append([run.job.id, *values, state, code, *ends])
     headers = ["id", *ranked.varied, "state", "exit code", *ranked.metrics]
     printer.table(rows, headers, ranked.metrics[1:])
     best, metric = ranked.best, ranked.metric
     if metric and best and best.result:
-        what = f"{best.job.id}  {status_view.varied(best.job.varied)}".rstrip()
-        click.echo(f"best {metric}: {what}, {printer.text(best.result[metric])}", err=True)
+        winner = f"{best.job.id}  {status_view.varied(best.job.varied)}".rstrip()
+        click.echo(f"best {metric}: {winner}, {printer.text(best.result[metric])}", err=True)

@@ -28,8 +28,8 @@ def _none(folder: Path) -> None:
     """Say that there is nothing here, and where there is something."""
     others = find_run.other_folders(folder)[: find_run.LISTED]
     printer.tell(f"no runs in {folder}")
-    for other in others:
-        click.echo(f"  there are some in {other}", err=True)
+    for folder in others:
+        click.echo(f"  there are some in {folder}", err=True)
     if others:
         text = quoting.join(["runner", "list", "--runs-dir", str(others[0])])
         click.echo(f"  try: {text}", err=True)

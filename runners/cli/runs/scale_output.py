@@ -56,11 +56,11 @@ def show(events: Iterable[StudyEvent], as_json: bool) -> bool:
     return failed
 
 
-def _result(each: PointStatus) -> str:
-    name = each.paths.root.name if each.paths else each.point.key
-    if each.measured is None:
-        return f"  {name}  failed: {each.reason.splitlines()[0]}"
-    run = each.measured
+def _result(status: PointStatus) -> str:
+    name = status.paths.root.name if status.paths else status.point.key
+    if status.measured is None:
+        return f"  {name}  failed: {status.reason.splitlines()[0]}"
+    run = status.measured
     epoch = f", an epoch {number_format.seconds(run.epoch_seconds)}" if run.epoch_seconds else ""
     return f"  {name}  {number_format.number(run.rate)} {run.unit}/s{epoch}"
 
@@ -86,8 +86,8 @@ def _report(report: StudyReport, as_json: bool) -> None:
         click.echo(f"{series.name}: {series.title}; {series.source}{doubt}")
     for finding in findings(report):
         click.echo(finding)
-    for each in report.cautions:
-        click.echo(f"! {each.text}")
+    for caution in report.cautions:
+        click.echo(f"! {caution.text}")
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
 

@@ -35,7 +35,7 @@ def details(known: RunDetails) -> dict[str, Any]:
         more["ranks"] = [row._asdict() for row in known.stall.rows]
     if known.weights:
         said = (known.weights.get(name) for name in ("text", "warning"))
-        words = "; warning: ".join(str(one) for one in said if one)
+        words = "; warning: ".join(str(text) for text in said if text)
         more["weights"] = f"{known.weights.get('result')}: {words}"
     if known.use:
         more["use"] = known.use.value

@@ -113,9 +113,9 @@ def synth_command(
 
     spec = synth.SyntheticSpec(samples, classes, size, vocabulary)
     synth.write(kind, folder, spec)
-    what = "tokens" if kind == "tokens" else "samples"
+    unit = "tokens" if kind == "tokens" else "samples"
     training, testing = spec.parts
-    text = f"wrote {training:,} {what} for training and {testing:,} for testing, in the format of"
+    text = f"wrote {training:,} {unit} for training and {testing:,} for testing, in the format of"
     click.echo(f"{text} {kind}", err=True)
     click.echo(folder.absolute())
     click.echo(f"next: runner launch --data {shlex.quote(str(folder))} TRAINER", err=True)

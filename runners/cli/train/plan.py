@@ -46,7 +46,9 @@ def _as_data(made: Plan) -> dict[str, Any]:
     working = working_remedies.instead(made, here)
 
     def remedies(problem: Refusal) -> list[dict[str, Any]]:
-        shown = (each for each in problem.remedies if each.kind != LAUNCH or each in working)
+        shown = (
+            remedy for remedy in problem.remedies if remedy.kind != LAUNCH or remedy in working
+        )
         return [suggest.as_json(remedy, here) for remedy in shown]
 
     def against(caution: Caution) -> list[dict[str, Any]]:
@@ -57,15 +59,17 @@ def _as_data(made: Plan) -> dict[str, Any]:
         "works": not made.refusals,
         "remedies": [suggest.as_json(remedy, here) for remedy in working],
         "refusals": [
-            {"what": each.what, "evidence": each.evidence, "remedies": remedies(each)}
-            for each in made.refusals
+            {"what": refusal.what, "evidence": refusal.evidence, "remedies": remedies(refusal)}
+            for refusal in made.refusals
         ],
         "choices": [asdict(choice) for choice in made.choices],
         "variables": [
             {**asdict(variable), "value": quoting.path(variable.value)}
             for variable in made.variables
         ],
-        "warnings": [{"what": each.what, "remedies": against(each)} for each in made.warnings],
+        "warnings": [
+            {"what": warning.what, "remedies": against(warning)} for warning in made.warnings
+        ],
         "script": run_folder.draft(made).text,
     }
 

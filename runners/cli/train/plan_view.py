@@ -72,8 +72,8 @@ def value(choice: Choice) -> str:
 def warn_of_secrets() -> None:
     """Print a warning of each password that was typed as the value of --env."""
     for name in invocation.command_line().secrets:
-        other = f"try: export {name}=..., and --env {name}"
-        printer.tell(f"warning: all users of this machine see the value of {name}\n  {other}")
+        instead = f"try: export {name}=..., and --env {name}"
+        printer.tell(f"warning: all users of this machine see the value of {name}\n  {instead}")
 
 
 def warn(made: Plan) -> None:
@@ -129,10 +129,10 @@ def line(made: Plan) -> str:
 
 def _places(resources: Resources) -> str:
     nodes = count(resources.nodes, "node")
-    each, rest = divmod(resources.tasks, resources.nodes)
-    if rest or not each:
+    ranks, rest = divmod(resources.tasks, resources.nodes)
+    if rest or not ranks:
         return f"{count(resources.tasks, 'rank')} on {nodes}"
-    return f"{nodes} x {count(each, 'rank')}"
+    return f"{nodes} x {count(ranks, 'rank')}"
 
 
 def _limit(text: str) -> str:

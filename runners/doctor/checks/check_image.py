@@ -59,7 +59,9 @@ def _without_horovod(values: Mapping[str, object], lines: str) -> Finding:
 def plan(made: Plan) -> list[Finding]:
     """Return what a launch would do here, and why it would not."""
     lines = "\n".join(f"{choice.id}: {choice.text} ({choice.reason})" for choice in made.choices)
-    warnings = [ABOUT.warning("plan", one.what, "", one.remedies) for one in made.warnings]
+    warnings = [
+        ABOUT.warning("plan", warning.what, "", warning.remedies) for warning in made.warnings
+    ]
     refusals = [
         ABOUT.failure("plan", item.what, item.evidence, item.remedies) for item in made.refusals
     ]

@@ -58,12 +58,12 @@ def _resolve(host: str) -> str:
 
 def of_nodes(ranks: list[Record]) -> dict[str, NodeNetwork]:
     """Return the network of each node of a job, as its first rank saw it."""
-    return {one["host"]: _seen_by(one) for one in ranks if one["local_rank"] == 0}
+    return {rank["host"]: _seen_by(rank) for rank in ranks if rank["local_rank"] == 0}
 
 
 def _seen_by(record: Record) -> NodeNetwork:
     facts = [{**item, "addresses": tuple(item["addresses"])} for item in record["interfaces"]]
-    cards, ports = [Interface(**each) for each in facts], [Port(**each) for each in record["ports"]]
+    cards, ports = [Interface(**card) for card in facts], [Port(**port) for port in record["ports"]]
     return NodeNetwork(record["host"], None, tuple(cards), tuple(ports))
 
 

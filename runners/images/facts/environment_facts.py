@@ -256,8 +256,8 @@ def _of_modules(modules: LoadedModules, environ: Mapping[str, str]) -> ImageInfo
 def _key_of_modules(python: str, loaded: Mapping[str, str]) -> str:
     parts = [f"{name}={loaded.get(name, '')}" for name in PATHS]
     folders = [Path(text) for text in loaded.get("PYTHONPATH", "").split(":") if text]
-    own = Path(python).parent.parent.glob("lib/python3*/site-packages")
-    return key_of(parts, [*folders, *own])
+    packages = Path(python).parent.parent.glob("lib/python3*/site-packages")
+    return key_of(parts, [*folders, *packages])
 
 
 def _has_framework(image: ImageInfo) -> bool:

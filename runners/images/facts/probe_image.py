@@ -198,7 +198,11 @@ def testable(built: dict[str, str]) -> list[tuple[str, str]]:
         built.get(WORDS[kind], "").split(",") for kind in ("frameworks", "controllers")
     )
     usable = [name for name in ("gloo", "mpi") if name in controllers][:1]
-    return [(one.package, usable[0]) for one in Framework if one in frameworks and usable]
+    return [
+        (framework.package, usable[0])
+        for framework in Framework
+        if framework in frameworks and usable
+    ]
 
 
 def _said(done: shell.Result) -> tuple[str, str]:

@@ -96,7 +96,7 @@ def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress)
     history = [{"created_by": f"runner push: {name}"} for name, _ in layers]
     config = _document(blobs, {**settings, "rootfs": rootfs, "history": history}, CONFIG)
     packed = [Blob(made.digest, made.size, LAYER) for _, made in layers]
-    manifest = {"config": _described(config), "layers": [_described(each) for each in packed]}
+    manifest = {"config": _described(config), "layers": [_described(blob) for blob in packed]}
     return Layout(work, _manifest(blobs, manifest), (*packed, config))
 
 

@@ -122,4 +122,4 @@ def below(root: Path, *names: str) -> Iterator[str]:
             raise Refused(f"an OCI image cannot hold {last}: such a name removes a file")
         yield name
         if untrusted_folder.is_folder(root, name):
-            waiting += reversed([f"{name}/{each}" for each in untrusted_folder.names(root, name)])
+            waiting += reversed([f"{name}/{child}" for child in untrusted_folder.names(root, name)])

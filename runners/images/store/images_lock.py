@@ -79,7 +79,7 @@ def record(path: Path, entry: LockedImage) -> None:
     """
     lock = store.pulls() / f"{digest.of_text(str(path))[:16]}.lock"
     with disk_space.writing(path), exclusive(lock, Progress(), "pulls too"):
-        others = [other for other in read(path) if other.name != entry.name]
+        others = [known for known in read(path) if known.name != entry.name]
         atomic.write_text(path, text([*others, entry]))
 
 

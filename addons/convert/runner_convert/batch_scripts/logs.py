@@ -40,8 +40,8 @@ def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Add the log that a script writes where its directives send that of the job to nowhere."""
     logs, added = _logs(script, step), set[str]()
     if script.job.text("output") == NOWHERE:
-        draft.drop(*["output"] * bool(logs.outputs or logs.of_ranks))
-        draft.drop(*["error"] * (script.job.text("error") == NOWHERE and any(logs[:3])))
+        draft.drop(*(["output"] if logs.outputs or logs.of_ranks else []))
+        draft.drop(*(["error"] if script.job.text("error") == NOWHERE and any(logs[:3]) else []))
         for name, words in (("output", logs.outputs), ("error", logs.errors)):
             added |= _add(draft, script.job.scheduler, name, words[:1], logs.decided)
     if draft.text_of("output") == NOWHERE:

@@ -186,7 +186,7 @@ def _parsed(lines: Sequence[Line]) -> Any:
 
     parser = SingularityParser(None, load=False)
     for section in ("", "labels", "environment"):
-        heading = [f"%{section}"] * bool(section)
+        heading = [f"%{section}"] if section else []
         parser.lines += [*heading, *(line.text for line in _of(lines, section))]
     (recipe,) = parser.parse().values()
     return recipe

@@ -40,7 +40,8 @@ def _loopbacks(script: Script) -> Places:
         nodes, agent = step.starter.count("nodes") or script.job.nodes, step.agent
         one = step.starter.count("ntasks") == 1 or agent.count("nnodes", "num-machines") == 1
         ends = [word.split(":")[0] for word in agent.values(*OF_ADDRESS)]
-        ends += [{**step.variables, **step.env}.get("MASTER_ADDR", literal(""))] * (not ends)
+        if not ends:
+            ends.append({**step.variables, **step.env}.get("MASTER_ADDR", literal("")))
         for end in ends if (nodes or 1) > 1 and not one and step.starter else ():
             if end.known in ("localhost", "127.0.0.1"):
                 what = f"{end.text}: each of {nodes} nodes looks for rank 0 on itself"

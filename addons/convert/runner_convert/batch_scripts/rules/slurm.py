@@ -70,7 +70,7 @@ def cpus_missing(script: Script) -> Places:
     for step in script.steps:
         ranks, srun = ranks_per_node(job, step) or 0, step.starter.name == "srun"
         cpus = (job.count("cpus-per-task") or 1) * (1 if srun else tasks)
-        own = step.starter.has("cpus-per-task", "cpus-per-gpu", *["ntasks"] * srun)
+        own = step.starter.has("cpus-per-task", "cpus-per-gpu", *(["ntasks"] if srun else []))
         if ranks > cpus and not own and (step.agent or (step.starter and not srun)):
             unless = "" if given else ", no --cpus-per-task (unless the site counts by GPUs)"
             right = f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks"
