@@ -32,8 +32,11 @@ ABOUT_RANKS = (
     ChoiceId.RECIPE,
 )
 INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
-# In /tmp: the paths of sockets are short, and few shared file systems have any. It goes at once
-# when the job is ended, not after the server, which Slurm may kill, and with it this script.
+# In /tmp: the paths of sockets are short, and few shared file systems have any. The folder has its
+# name before it exists, so that a signal cannot come between. It goes at once when the job is ended,
+# as Slurm may kill the server, and with it this script, and again after the server, which may have
+# made it anew. Slurm signals once, and a container that is just starting does not pass that on: the
+# server is told until it ends, and killed well before Slurm's usual 30 s are over.
 SERVED = """\
 ulimit -c 0  # a core file would have the token in it
 own=
@@ -43,13 +46,27 @@ tidy() {{  # a kernel that ends as well may write there once more
     sleep 0.2
   done
 }}
-trap 'tidy; exit 143' TERM  # before there is a server
-own=$(mktemp -d /tmp/runner-XXXXXX) || exit
+end() {{
+  trap '' TERM
+  tidy
+  [ "$!" ] || exit 143  # there is no server yet
+  for try in {{1..40}}; do
+    kill "$!" 2> /dev/null || break
+    sleep 0.2
+  done
+  kill -KILL "$!" 2> /dev/null
+  wait "$!"
+  code=$?
+  tidy
+  exit "$code"
+}}
+trap end TERM
+own=/tmp/runner-$(od -A n -N 8 -t x8 /dev/urandom | tr -d ' ')
+mkdir -m 700 "$own" || exit
 export TMPDIR="$own"  # a server that is killed leaves what it had in it
 {command} &
-server=$!
-trap tidy TERM
-until wait "$server"; code=$?; ! kill -0 "$server" 2> /dev/null; do :; done
+wait "$!"
+code=$?
 tidy
 (exit "$code")"""
 

@@ -122,6 +122,7 @@ def main(argv: list[str]) -> int:
     if argv[0] == "board":
         tensorboard.serve_board(*argv[1:])
         return 0
+    _end_by_signals()
     server, private, folder, own, towards = argv
     _withdraw(private)  # that of a start before this one
     # Not in the run's folder: sockets need a disk of the node, and a short path. That of the job's
@@ -146,7 +147,8 @@ def _serve(server: Server, private: str, folder: str, own: str, towards: str) ->
     token_file = os.path.join(private, TOKEN)
     with open(token_file, encoding="ascii") as file:
         token = file.read().strip()
-    process = _start(argv, {**os.environ, **_environment(own, token_file)})
+    env = {**os.environ, **_environment(own, token_file)}
+    process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL)
     try:
         port = _wait(process, server, own, bound, token)
         facts = {
@@ -162,24 +164,26 @@ def _serve(server: Server, private: str, folder: str, own: str, towards: str) ->
         end([process], SECONDS_TO_END)  # and with it its kernels
 
 
+def _end_by_signals() -> None:
+    """Let a signal end this process by way of its `finally`, which ends the server too."""
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        for name in signals:
+            signal.signal(name, signal.SIG_IGN)  # a second one would interrupt what ends it
+        sys.exit(128 + number)
+
+    for number in signals:
+        signal.signal(number, ended)
+    # The warning before the time limit: there is nothing to save that the user would not. Ignored
+    # by a handler, which the server, unlike SIG_IGN, does not inherit.
+    signal.signal(signal.SIGUSR1, lambda number, frame: None)
+
+
 def _withdraw(private: str) -> None:
     """Take the address back: nobody answers there any more."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(private, ADDRESS))
-
-
-def _start(argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start the server, and pass on to it what ends this process."""
-    process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL)
-
-    def ended(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, ended)
-    # The warning before the time limit: there is nothing to save that the user would not.
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    return process
 
 
 def _wait(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +23,7 @@ import pytest
 
 from runners.contract import interfaces
 from runners.contract.web_server import http_status
+from runners.core import quoting
 from runners.core.command_line import PROJECT, Given
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
@@ -109,6 +113,32 @@ class TestScripts:
         assert "jupyter '/scratch/ada/my runs/jupyter-1/private' '/scratch/ada/my work'" in text
         assert """ '/scratch/ada/my work' "$own" login""" in text
         assert "ulimit -c 0" in text
+
+    def test_a_server_that_misses_the_first_signal_leaves_nothing(self, tmp_path: Path) -> None:
+        """As in a container that is starting when Slurm signals; it makes its folder again."""
+        server = tmp_path / "server.sh"
+        server.write_text(
+            'echo "$TMPDIR" > "$1"; trap \'test "$told" && exit 5; told=1\' TERM\n'
+            'while :; do mkdir -p "$TMPDIR/kernel"; sleep 0.05; done\n'
+        )
+        where = tmp_path / "where"
+        line = quoting.join(["bash", str(server), str(where)])
+        script = subprocess.Popen(
+            ["bash", "-c", session_script.SERVED.format(command=line)],
+            env={**os.environ, "run": str(tmp_path)},
+            start_new_session=True,
+        )
+        try:
+            while not (where.exists() and where.read_text()):
+                time.sleep(0.02)
+            folder = Path(where.read_text().strip())
+            assert folder.stat().st_mode & 0o777 == 0o700
+            script.terminate()
+            assert script.wait(20) == 5
+            assert not folder.exists()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(script.pid, signal.SIGKILL)
 
     def test_an_allocation_asks_for_what_was_asked(self) -> None:
         made = plan(resources={"nodes": 2, "gpus_per_node": "A100:1"}, sbatch_args=("--nice",))
