@@ -33,10 +33,10 @@ ABOUT_RANKS = (
 )
 INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 # In /tmp: the paths of sockets are short, and few shared file systems have any. The folder has its
-# name before it exists, so that a signal cannot come between. It goes at once when the job is ended,
-# as Slurm may kill the server, and with it this script, and again after the server, which may have
-# made it anew. Slurm signals once, and a container that is just starting does not pass that on: the
-# server is told until it ends, and killed well before Slurm's usual 30 s are over.
+# name before it exists, so that a signal cannot come between. It goes at once when the job is
+# ended, as Slurm may kill the server, and with it this script, and again after the server, which
+# may have made it again. Slurm signals once, and a container that is just starting does not pass
+# that on: the server is told until it ends, and killed before Slurm's usual 30 s are over.
 SERVED = """\
 ulimit -c 0  # a core file would have the token in it
 own=

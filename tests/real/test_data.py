@@ -50,7 +50,7 @@ def sees(done: Done) -> dict[str, list[object]]:
 def left_on_nodes() -> str:
     """Return what staging has left on the nodes."""
     names = [on_cluster(["ls", "/tmp"], node=node).stdout for node in ("n1", "n2")]
-    return "".join(line for text in names for line in text.splitlines() if "runner-" in line)
+    return "".join(line for text in names for line in text.splitlines() if "runner-1000-" in line)
 
 
 @pytest.fixture
