@@ -143,6 +143,8 @@ def additions(report: str) -> list[Addition]:
 class NoFile(SystemFault):
     """Pip finds no file for a requirement."""
 
+    id = "no-file"
+
     @classmethod
     def of(cls, pin: str, source: PackageSource, evidence: str) -> NoFile:
         origin = f"in {source.wheelhouse}" if source.wheelhouse else HERE

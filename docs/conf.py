@@ -90,6 +90,7 @@ NAV = {
         "docs/reference/settings",
         "docs/reference/variables",
         "docs/reference/files",
+        "docs/reference/diagnoses",
         "docs/reference/failures",
         "docs/reference/batch-findings",
     ],

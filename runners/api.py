@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .core import job_record
 from .core.command_line import FLAG, CommandLine, Given
+from .core.diagnosis import Diagnosis, Severity
 from .core.errors import RunnerError, UsageError, nearest
 from .core.job_record import JobPaths, JobState
-from .core.plan import Caution, Plan
+from .core.plan import Plan
 from .core.progress import Listener
 from .core.remedy import command
 from .explain.explanation import Explanation
@@ -33,6 +35,8 @@ from .settings.table import SETTINGS
 
 class JobFailed(RunnerError):
     """A job whose result was asked for has not completed; `explanation` says why."""
+
+    id = "job-failed"
 
     def __init__(self, what: str, explanation: Explanation) -> None:
         fixes = (explanation.fix, *(alternative.fix for alternative in explanation.others))
@@ -58,7 +62,8 @@ def launch(
     typed = CommandLine("launch", tuple(_given(flags)), switches, name, tuple(words), os.getcwd())
     request = LaunchRequest(name, words, flags, typed, force=force)
     ((draft, _),) = submit.submitted(submit.accepted(request, Listener()), typed)
-    forced = [Caution(refusal.what, refusal.remedies) for refusal in draft.plan.refusals]
+    warned = Severity.WARNING
+    forced = [replace(refusal, severity=warned) for refusal in draft.plan.refusals]
     return Job(draft.paths, (*draft.plan.warnings, *forced))
 
 
@@ -133,7 +138,7 @@ class Job:
     would have refused; a run's folder has none.
     """
 
-    def __init__(self, paths: JobPaths, warnings: Sequence[Caution] = ()) -> None:
+    def __init__(self, paths: JobPaths, warnings: Sequence[Diagnosis] = ()) -> None:
         self._paths, self.warnings = paths, tuple(warnings)
         record = job_record.load(paths)
         self.folder, self.id, self.name = paths.root, record.id, record.name

@@ -17,7 +17,7 @@ from runners.scale.study import StudyPaths
 from runners.settings import config
 from runners.settings.table import GROUPS, SETTINGS, Setting
 
-from . import addons
+from . import addons, diagnoses
 from .documents import REFERENCE
 
 addons.show()  # their commands are in the reference too
@@ -46,6 +46,16 @@ READ = {
     "APPTAINER_CACHEDIR, APPTAINER_TMPDIR": "respected; set to scratch where they are not set",
     "http_proxy, https_proxy, no_proxy": "for downloads, pulls and builds; capitals too",
     "PIP_*": "pip's configuration, for the packages of a build",
+}
+OF_A_DIAGNOSIS = {
+    "id": "what was found, as below",
+    "severity": "`ok`, `note`, `warning`, or `failure`: it does not work",
+    "what": "the sentence",
+    "evidence": "lines",
+    "remedies": "the best first: each has `kind` (`launch`, `command` or `advice`) and `text`, "
+    "what to type; a launch also what it changes (`options`, `leave_out`, `arguments`, `trainer`, "
+    "`cwd`, and `before`, a line to run first)",
+    "certainty": "`certain`, `likely` or `unsure`",
 }
 # What a job sets, whatever the user has exported.
 FORCED = {
@@ -176,9 +186,9 @@ def variables_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: dict[str, str]) -> str:
+def _table(rows: dict[str, str], of: str = "variable") -> str:
     lines = [f"| {_code(names.split(', '))} | {text} |" for names, text in rows.items()]
-    return "\n".join(["| variable | meaning |", "|---|---|", *lines])
+    return "\n".join([f"| {of} | meaning |", "|---|---|", *lines])
 
 
 def files_page() -> str:
@@ -225,7 +235,20 @@ def _failure(one: MessageSignature) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def diagnoses_page() -> str:
+    """Return the form in which commands print what they found, and the ids of plans."""
+    parts = [
+        f"{MADE}\n\n# Diagnoses as JSON\n\n"
+        "`plan --json` prints one object: its `version`, `diagnoses`, and what only that command "
+        "has. `id` and `severity` stay; sentences may change.",
+        _table(OF_A_DIAGNOSIS, "key of a diagnosis"),
+        "## What a plan is refused for, and what it warns of\n\n" + _code(diagnoses.ids()) + ".",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 PAGES = {
+    "diagnoses.md": diagnoses_page,
     "failures.md": failures_page,
     "commands.md": commands_page,
     "settings.md": settings_page,

@@ -6,67 +6,97 @@ The kinds tell whose fault it is, and each has the exit code of the command that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Callable
 
 from ..contract.exit_codes import EXIT_NOT_VERIFIED
+from .diagnosis import Diagnosis, Severity, lines
 from .remedy import Remedy, advice
 
 
 class RunnerError(Exception):
-    """Base of all: `what` happened, the `evidence` for it, and `remedies`, the best first.
+    """Base of all: a diagnosis that is raised.
 
-    A remedy that is a text stands for advice, line by line. `tried` is whether each was planned and
-    works. Of several faults `faults` has each by itself: what happened, and its own remedies.
+    A remedy that is a text stands for advice, line by line. Without an `id` the diagnosis has that
+    of its kind. `tried` is whether each remedy was planned and works. Of several faults `faults`
+    has each by itself.
     """
 
     exit_code = 1
+    id = "error"
     tried = False
-    faults: tuple[tuple[str, tuple[Remedy, ...]], ...] = ()
+    faults: tuple[Diagnosis, ...] = ()
 
     def __init__(
-        self, what: str, evidence: str = "", remedy: str | Remedy | Sequence[Remedy] = ()
+        self,
+        what: str,
+        evidence: str = "",
+        remedy: str | Remedy | Sequence[Remedy] = (),
+        id: str = "",
     ) -> None:
         super().__init__(what)
-        self.what, self.evidence = what, evidence
         if isinstance(remedy, str):
             remedy = [advice(line) for line in remedy.splitlines()]
-        self.remedies = (remedy,) if isinstance(remedy, Remedy) else tuple(remedy)
+        remedies = (remedy,) if isinstance(remedy, Remedy) else tuple(remedy)
+        self.diagnosis = Diagnosis(id or self.id, Severity.FAILURE, what, evidence, remedies)
+
+    @property
+    def what(self) -> str:
+        return self.diagnosis.what
+
+    @property
+    def evidence(self) -> str:
+        return self.diagnosis.evidence
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        return self.diagnosis.remedies
+
+    def change(self, **fields: Any) -> None:
+        """Say something else of the diagnosis: `change(remedies=...)`."""
+        self.diagnosis = replace(self.diagnosis, **fields)
 
     def __str__(self) -> str:
-        lines = [self.what]
-        lines += [f"  {line}" for line in self.evidence.strip().splitlines()]
-        lines += [f"  try: {remedy}" for remedy in self.remedies]
-        return "\n".join(lines)
+        return "\n".join(lines(self.diagnosis))
 
 
 class UsageError(RunnerError):
     """The user's request cannot be understood or contradicts itself."""
 
     exit_code = 2
+    id = "usage"
 
 
 class Refused(RunnerError):
     """The request is clear, but it cannot work here; nothing was started."""
 
     exit_code = 80
+    id = "refused"
 
 
 class SystemFault(RunnerError):
     """A system error: a build step, the scheduler, a disk, a missing program."""
 
+    id = "system-fault"
+
 
 class MissingProgram(SystemFault):
     """A program that is not on this machine."""
+
+    id = "missing-program"
 
 
 class NotVerified(RunnerError):
     """An image's signature, digest or behaviour is wrong."""
 
     exit_code = EXIT_NOT_VERIFIED
+    id = "not-verified"
 
 
 class NotFound(UsageError):
     """A name that does not exist."""
+
+    id = "not-found"
 
 
 class FirstProblem:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..contract.enums import Controller
 from ..contract.words import WordEnum
+from .diagnosis import Diagnosis
 from .model import (
     BindMount,
     DataAccess,
@@ -105,23 +106,6 @@ class Choice:
         if isinstance(self.value, bool):
             return "yes" if self.value else "no"
         return str(self.value)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a plan cannot work. `remedies` are ranked."""
-
-    what: str
-    evidence: str = ""
-    remedies: tuple[Remedy, ...] = ()
-
-
-@dataclass(frozen=True)
-class Caution:
-    """What the user should know although the job can run, and how to fix it."""
-
-    what: str
-    remedies: tuple[Remedy, ...] = ()
 
 
 class Where(WordEnum):
@@ -273,6 +257,6 @@ class Plan:
     verified_digest: str = ""
     verified_stamp: str = ""
     choices: tuple[Choice, ...] = ()
-    warnings: tuple[Caution, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    warnings: tuple[Diagnosis, ...] = ()
+    refusals: tuple[Diagnosis, ...] = ()
     instead: tuple[Remedy, ...] = ()

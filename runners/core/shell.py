@@ -24,6 +24,8 @@ class NoAnswer(SystemFault):
     What it had said is the evidence.
     """
 
+    id = "no-answer"
+
 
 @dataclass(frozen=True)
 class Result:

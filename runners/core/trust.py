@@ -27,6 +27,8 @@ LARGEST_FILE = 16 << 20
 class Untrusted(UsageError):
     """Other users could have written a file that nobody named."""
 
+    id = "untrusted"
+
 
 @dataclass(frozen=True)
 class PathStep:

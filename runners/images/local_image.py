@@ -23,6 +23,8 @@ ENDINGS = (".sif", ".simg")
 class ImageMissing(NotFound):
     """No file has that name; `expected` is what is known of one that will have it."""
 
+    id = "image-missing"
+
     expected: ImageInfo
 
 

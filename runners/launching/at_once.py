@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.errors import Refused, RunnerError, UsageError
-from ..core.plan import ChoiceId, Plan, Refusal
+from ..core.plan import ChoiceId, Plan
 from ..core.remedy import COMMAND, LAUNCH, Remedy, change
 from ..images.local_image import ImageMissing
 from . import suggest
@@ -18,11 +18,11 @@ def error(problems: Sequence[RunnerError], made: Plan) -> RunnerError:
     It is the user's mistake (exit code 2) if one of them is.
     """
     for problem in problems:
-        problem.remedies = tuple(_with_gpus(remedy, made) for remedy in problem.remedies)
+        problem.change(remedies=tuple(_with_gpus(remedy, made) for remedy in problem.remedies))
     if len(problems) == 1 and not made.refusals:
         return problems[0]
     mistaken = any(isinstance(problem, UsageError) for problem in problems)
-    told = [Refusal(problem.what, problem.evidence, _remedies(problem)) for problem in problems]
+    told = [replace(problem.diagnosis, remedies=_remedies(problem)) for problem in problems]
     return suggest.refused([*told, *made.refusals], UsageError if mistaken else Refused)
 
 

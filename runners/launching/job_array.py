@@ -163,7 +163,8 @@ def _hand_over(batches: Sequence[JobBatch], name: str) -> dict[Path, Job]:
     except BaseException as error:
         left = [id for scheduler, id in done if not _cancelled(scheduler, id)]
         if left and isinstance(error, RunnerError):
-            error.evidence += f"\nstill queued, and could not be cancelled: {', '.join(left)}"
+            queued = f"still queued, and could not be cancelled: {', '.join(left)}"
+            error.change(evidence=f"{error.evidence}\n{queued}")
         raise
     return jobs
 

@@ -36,6 +36,8 @@ Submitted = TypeVar("Submitted")
 class Taken(SystemFault):
     """Another launch created the folder first; a new draft gets the next one."""
 
+    id = "taken"
+
 
 @dataclass(frozen=True)
 class Draft:

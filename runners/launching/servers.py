@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core import files, gpus, trust
+from ..core.diagnosis import warning
 from ..core.errors import NotFound, UsageError
 from ..core.job_record import Job, JobPaths
 from ..core.model import BindMount, RuntimeName
-from ..core.plan import Caution, Plan
+from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import advice
 from ..core.site import Site
@@ -110,7 +111,7 @@ def _seeing(plan: Plan, shown: Sequence[JobPaths]) -> Plan:
     """Bind the folders of runs into a plan, and warn of runs without events."""
     silent = [run.root.name for run in shown if not _has_written(run)]
     cautions = [
-        Caution(f"{name} has written nothing for TensorBoard so far", (advice(WRITER),))
+        warning("no-events", f"{name} has written nothing for TensorBoard so far", advice(WRITER))
         for name in silent
     ]
     plan = replace(plan, warnings=(*cautions, *plan.warnings))

@@ -8,9 +8,10 @@ from .. import runtimes
 from ..contract.parts import SERVE
 from ..core import quoting
 from ..core.command_line import FLAG
+from ..core.diagnosis import Diagnosis, warning
 from ..core.job_record import JobPaths
 from ..core.model import BindMount, RuntimeName
-from ..core.plan import Caution, ChoiceId, Interruption, Plan
+from ..core.plan import ChoiceId, Interruption, Plan
 from ..core.quoting import Expanded
 from ..planning import requeue
 from ..schedulers import SCHEDULERS, capabilities, slurm_script
@@ -90,13 +91,15 @@ def of(made: Plan, cwd: str) -> Plan:
     )
 
 
-def _without_effect(made: Plan) -> list[Caution]:
+def _without_effect(made: Plan) -> list[Diagnosis]:
     """Return a warning for each option that was typed to signal or requeue a session."""
     typed = [
         setting.name for setting in made.spec.settings if setting.origin == FLAG and setting.value
     ]
     why = "has no effect: a session is neither requeued nor signalled"
-    return [Caution(f"--{name} {why}") for name in typed if name in INTERRUPTIONS]
+    return [
+        warning("unused-in-session", f"--{name} {why}") for name in typed if name in INTERRUPTIONS
+    ]
 
 
 def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towards: str) -> str:

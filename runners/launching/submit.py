@@ -9,9 +9,10 @@ from typing import Any
 
 from ..core import command_signals
 from ..core.command_line import CommandLine, Given
+from ..core.diagnosis import Diagnosis, warning
 from ..core.errors import RunnerError, UsageError
 from ..core.job_record import Job, JobPaths, next_folder
-from ..core.plan import Caution, Plan, Variable, Where
+from ..core.plan import Plan, Variable, Where
 from ..core.progress import Listener
 from ..core.remedy import advice, change
 from ..core.trainer import Framework
@@ -76,7 +77,7 @@ def _check_trainer(request: LaunchRequest) -> None:
         )
 
 
-def _shared_files(made: Plan) -> Iterator[Caution]:
+def _shared_files(made: Plan) -> Iterator[Diagnosis]:
     """Warn that the runs of a script of one's own have one working folder, if it seems not to know.
 
     A packaged trainer, and one that names OUTPUT_DIR, writes into its run's own folder.
@@ -85,10 +86,11 @@ def _shared_files(made: Plan) -> Iterator[Caution]:
     if file is None or made.spec.trainer.uses_recipes or file.suffix != ".py":
         return
     if "OUTPUT_DIR" not in file.read_text(encoding="utf-8", errors="replace"):
-        yield Caution(
+        yield warning(
+            "one-working-folder",
             f"all runs work in {os.getcwd()}, where {file.name} may overwrite one run's files with "
             "another's",
-            (advice(BELOW_OUTPUT_DIR),),
+            advice(BELOW_OUTPUT_DIR),
         )
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
+from ..core.diagnosis import Diagnosis
 from ..core.errors import Refused, RunnerError
-from ..core.plan import Refusal
 from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words
 from ..planning import search
 from ..settings.table import LISTS
@@ -70,15 +70,15 @@ def resolved(remedies: Iterable[Remedy], typed: CommandLine) -> Iterator[Remedy]
         yield Remedy(ADVICE if advice else "command", text(remedy, typed))
 
 
-def refused(refusals: Sequence[Refusal], kind: type[RunnerError] = Refused) -> RunnerError:
+def refused(refusals: Sequence[Diagnosis], kind: type[RunnerError] = Refused) -> RunnerError:
     """Return several reasons as one error."""
     first, *others = refusals
     evidence = [first.evidence]
     for refusal in others:
         evidence += [f"also: {refusal.what}", refusal.evidence]
     text = "\n".join(line for line in evidence if line)
-    error = kind(first.what, text, search.combined(refusals))
-    error.faults = tuple((refusal.what, refusal.remedies) for refusal in refusals)
+    error = kind(first.what, text, search.combined(refusals), first.id)
+    error.faults = tuple(refusals)
     return error
 
 

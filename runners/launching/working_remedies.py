@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import CommandLine
+from ..core.diagnosis import Diagnosis
 from ..core.errors import RunnerError
-from ..core.plan import Caution, Plan
+from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import LAUNCH, Remedy, advice, change
 from ..planning import search
@@ -31,19 +32,21 @@ MADE_FIRST = ("image", "data")  # what a command makes that runs first
 def keep(error: RunnerError, typed: CommandLine) -> None:
     """Keep of an error's remedies those that work."""
     if not error.tried:
-        error.remedies, error.tried = tuple(_offered(error, typed)), True
+        error.change(remedies=tuple(_offered(error, typed)))
+        error.tried = True
 
 
 def offer(error: RunnerError, typed: CommandLine) -> None:
     """Put the commands that work, as they are typed, in the place of an error's remedies."""
     keep(error, typed)
-    error.remedies = tuple(suggest.resolved(error.remedies, typed))
+    error.change(remedies=tuple(suggest.resolved(error.remedies, typed)))
 
 
 def refused(made: Plan, typed: CommandLine) -> RunnerError:
     """Return why a plan is refused, with the changes that work instead."""
     error = suggest.refused(made.refusals)
-    error.remedies, error.tried = tuple(instead(made, typed)), True
+    error.change(remedies=tuple(instead(made, typed)))
+    error.tried = True
     return error
 
 
@@ -55,13 +58,13 @@ def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
     return _offered(suggest.refused(made.refusals), typed, found)
 
 
-def against(caution: Caution, typed: CommandLine) -> list[Remedy]:
-    """Return what works against a caution."""
-    error = RunnerError(caution.what, "", caution.remedies)
+def against(warning: Diagnosis, typed: CommandLine) -> list[Remedy]:
+    """Return what works against a warning of a plan."""
+    error = RunnerError(warning.what, "", warning.remedies)
     return [
         remedy
         for remedy in _offered(error, typed)
-        if remedy.kind == LAUNCH or remedy in caution.remedies
+        if remedy.kind == LAUNCH or remedy in warning.remedies
     ]
 
 
@@ -72,7 +75,7 @@ def _offered(
 
     Where the solver has tried changes of settings, `solved` are those that work.
     """
-    alone = (remedy for _, remedies in error.faults for remedy in remedies)
+    alone = (remedy for fault in error.faults for remedy in fault.remedies)
     launches = [
         remedy for remedy in dict.fromkeys((*error.remedies, *alone)) if remedy.kind == LAUNCH
     ]
@@ -112,11 +115,11 @@ def _checked(remedy: Remedy, error: RunnerError, typed: CommandLine) -> tuple[li
 
 
 def _fixed_first(remedy: Remedy, error: RunnerError) -> frozenset[str]:
-    """Return the faults that a command fixes that runs before a launch."""
+    """Return the ids of the faults that a command fixes that runs before a launch."""
     if not remedy.text or remedy.text.startswith(BRINGS):
         return frozenset()
-    alone = frozenset(what for what, remedies in error.faults if remedy in remedies)
-    return alone or frozenset((error.what, *(what for what, _ in error.faults)))
+    alone = frozenset(fault.id for fault in error.faults if remedy in fault.remedies)
+    return alone or frozenset((error.diagnosis.id, *(fault.id for fault in error.faults)))
 
 
 def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozenset()) -> Plan:
@@ -131,7 +134,7 @@ def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozens
         remedy = replace(remedy, text="", options=tuple(options), leave_out=tuple(leave_out))
     with _within(remedy.cwd):
         made = _made(remedy, typed)
-    refusals = tuple(refusal for refusal in made.refusals if refusal.what not in fixed)
+    refusals = tuple(refusal for refusal in made.refusals if refusal.id not in fixed)
     return replace(made, refusals=refusals)
 
 

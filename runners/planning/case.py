@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NewType, TypeVar, Union
 
+from ..core.diagnosis import Diagnosis, refusal, warning
 from ..core.model import ImageInfo, JobSpec, Resources
-from ..core.plan import Caution, Choice, ChoiceId, Refusal
+from ..core.plan import Choice, ChoiceId
 from ..core.remedy import Remedy
 from ..core.site import Site
 from ..settings import changes, config, request
@@ -77,18 +78,18 @@ class DecisionLog:
     """What people read of a plan. No step reads it."""
 
     choices: list[Choice] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    warnings: list[Caution] = field(default_factory=list)
+    refusals: list[Diagnosis] = field(default_factory=list)
+    warnings: list[Diagnosis] = field(default_factory=list)
 
     def choose(self, id: ChoiceId, value: Value, reason: str, evidence: str = "") -> Value:
         """Note a choice; return its value."""
         self.choices.append(Choice(id, value, reason, evidence))
         return value
 
-    def refuse(self, what: str, evidence: str = "", *remedies: Remedy) -> None:
+    def refuse(self, id: str, what: str, evidence: str = "", *remedies: Remedy) -> None:
         """Note why this cannot work, with what other settings cannot replace."""
-        self.refusals.append(Refusal(what, evidence, remedies))
+        self.refusals.append(refusal(id, what, evidence, *remedies))
 
-    def warn(self, what: str, *remedies: Remedy) -> None:
+    def warn(self, id: str, what: str, *remedies: Remedy) -> None:
         """Note what the user should know although the job can run."""
-        self.warnings.append(Caution(what, remedies))
+        self.warnings.append(warning(id, what, *remedies))

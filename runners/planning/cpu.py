@@ -59,6 +59,7 @@ def _within(case: Case, resources: RankResources, room: int, log: DecisionLog) -
         reason = f"available per rank in job {site.allocation}; {case.why(EACH)}: {requested}"
         return log.choose(EACH, room, reason, evidence)
     log.refuse(
+        "allocation-cpus",
         f"job {site.allocation} has too few CPUs for ranks with {requested} each",
         evidence,
         change(cpus_per_task=room) if room else change(overcommit=True),
@@ -75,7 +76,9 @@ def _shared(case: Case, resources: RankResources, log: DecisionLog) -> int | Non
     cpus = resources.cpus_per_task or 1
     if cpus > 1 and not case.is_unasked(EACH):
         what = f"ranks that share a CPU (--overcommit) cannot have {cpus} CPUs each"
-        log.refuse(what, "", change(cpus_per_task=1), change(leave_out=["overcommit"]))
+        log.refuse(
+            "overcommit-cpus", what, "", change(cpus_per_task=1), change(leave_out=["overcommit"])
+        )
         return cpus
     log.choose(EACH, 1, "all ranks of a node share it: --overcommit")
     return None

@@ -131,17 +131,19 @@ def _known(case: Case, log: DecisionLog) -> None:
     """Say what the plan starts from; refuse a trainer whose framework is not in the image."""
     site, image = case.site, case.image
     for problem in site.problems:
-        log.warn(problem)
+        log.warn("machine-answers", problem)
     if site.profile and site.remote_site:
         what = f"this machine does not belong to {site.profile.name}: only its profile was read"
-        log.warn(f"{what}, and the paths of the image and of folders are this machine's")
+        log.warn(
+            "other-site", f"{what}, and the paths of the image and of folders are this machine's"
+        )
     if site.profile:
         log.choose(ChoiceId.SITE, site.profile.name, site.profile.chosen)
     if image.unbuilt:
         what = (
             f"{image.path.name} does not exist yet: the plan is made from its definition and lock"
         )
-        log.warn(what, shell_line(image.unbuilt))
+        log.warn("image-not-built", what, shell_line(image.unbuilt))
     if image.source:
         log.choose(ChoiceId.IMAGE, image.digest or image.path.name, f"from {image.source}")
     elif image.brought_by:
@@ -159,7 +161,7 @@ def _kept(variables: Iterable[Variable], environment: Mapping[str, str], log: De
     """Warn of the user's own variables, which win over those of the plan that are not forced."""
     for name in dict.fromkeys(variable.name for variable in variables if not variable.forced):
         if name in environment:
-            log.warn(f"your {name}={environment[name]} is kept")
+            log.warn("variable-kept", f"your {name}={environment[name]} is kept")
 
 
 def _framework(case: Case, log: DecisionLog) -> None:
@@ -173,9 +175,9 @@ def _framework(case: Case, log: DecisionLog) -> None:
         install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
         installable = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
         remedy = [install] if installable else []
-        log.refuse(what, image.how(f"{package}.version"), *remedy)
+        log.refuse("framework-missing", what, image.how(f"{package}.version"), *remedy)
     elif frameworks and wanted not in frameworks:
-        log.refuse(what, image.how("horovod.frameworks"))
+        log.refuse("framework-unsupported", what, image.how("horovod.frameworks"))
 
 
 def _imports(case: Case, log: DecisionLog) -> None:
@@ -188,7 +190,7 @@ def _imports(case: Case, log: DecisionLog) -> None:
         if image.fact(f"{package}.version") == "none":
             what = f"{spec.trainer.typed} imports {package}, which {image.path} does not have"
             install = command(f"{image.path}/bin/python", "-m", "pip", "install", package)
-            log.refuse(what, image.how(f"{package}.version"), install)
+            log.refuse("package-missing", what, image.how(f"{package}.version"), install)
 
 
 def _refused_by_others(

@@ -37,7 +37,7 @@ def scheduler(case: Case, log: DecisionLog) -> SchedulerName:
     nodes, tasks = case.spec.resources.nodes, case.spec.resources.tasks
     if capabilities(name).one_machine and nodes > 1:
         what = f"--nodes {nodes} needs a scheduler, and this is one machine"
-        log.refuse(what, reason, change(nodes=1, ntasks=tasks))
+        log.refuse("one-machine", what, reason, change(nodes=1, ntasks=tasks))
     return name
 
 
@@ -95,13 +95,15 @@ def _is_here(wanted: SchedulerName, site: Site, log: DecisionLog) -> None:
     if profile and theirs and wanted_scheduler.queue and wanted is not theirs:
         has = capabilities(theirs).title
         what = f"there is no {wanted_scheduler.title} on {profile.name}, which has {has}"
-        log.refuse(what, "its profile", change(leave_out=["scheduler"]))
+        log.refuse("scheduler-not-at-site", what, "its profile", change(leave_out=["scheduler"]))
     elif site.remote_site:
         return
     elif wanted_scheduler.queue and wanted not in site.schedulers:
         what = f"there is no {wanted_scheduler.title} on this machine"
         remedy = advice("run the same command on a login node of the cluster")
-        log.refuse(what, f"{wanted_scheduler.command} is not on the PATH", remedy)
+        log.refuse(
+            "scheduler-missing", what, f"{wanted_scheduler.command} is not on the PATH", remedy
+        )
 
 
 def expected_scheduler(wanted: SchedulerName | None, site: Site) -> SchedulerName:
@@ -126,12 +128,14 @@ def _by_itself(site: Site) -> tuple[SchedulerName, str, str]:
 def _inside(nodes: int, site: Site, log: DecisionLog) -> None:
     if not site.allocation:
         log.refuse(
+            "not-in-allocation",
             "--scheduler allocation: this is not within a job",
             "SLURM_JOB_ID is not set",
             command("salloc", "--nodes", nodes),
         )
     elif nodes > site.allocated_nodes:
         log.refuse(
+            "allocation-nodes",
             f"job {site.allocation} has {site.allocated_nodes} nodes, fewer than --nodes {nodes}",
             f"SLURM_JOB_NUM_NODES is {site.allocated_nodes}",
             change(nodes=site.allocated_nodes),
@@ -148,9 +152,12 @@ def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeNa
         name, reason = spec.runtime, case.why(ChoiceId.RUNTIME)
         evidence = ASSUMED if missing else ""
         if missing and not queue.queue:
-            log.refuse(f"there is no {name} on this machine", "it is not on the PATH")
+            log.refuse(
+                "runtime-missing", f"there is no {name} on this machine", "it is not on the PATH"
+            )
     elif queue.one_machine and not site.runtime:
         log.refuse(
+            "no-runtime",
             "there is no container runtime on this machine",
             "neither apptainer nor singularity is on the PATH",
             command("module", "load", "apptainer"),
@@ -192,11 +199,16 @@ def launcher(
         why = "one container; the image's mpirun starts the ranks in it"
     if name not in launchers:
         what = f"--launcher {name} does not work with --scheduler {scheduler}"
-        log.refuse(what, f"which has {', '.join(launchers)}")
+        log.refuse("launcher-with-scheduler", what, f"which has {', '.join(launchers)}")
     log.choose(ChoiceId.LAUNCHER, name, why)
     if spec.error and name not in BY_SRUN:
         what = f"srun writes the --error file, but {name} starts the ranks"
-        log.refuse(what, "the job's output contains everything", change(leave_out=["error"]))
+        log.refuse(
+            "error-file-needs-srun",
+            what,
+            "the job's output contains everything",
+            change(leave_out=["error"]),
+        )
     return Launching(scheduler, runtime, name)
 
 
@@ -210,7 +222,7 @@ def architecture(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None
         return
     if capabilities(scheduler).one_machine:
         message = f"{case.image.path.name} is for {of_image} and this machine is {here}"
-        log.refuse(message, "", advice(f"build or pull it for {here}"))
+        log.refuse("architecture-of-machine", message, "", advice(f"build or pull it for {here}"))
     elif not by_nodes:
         reason = f"this machine is {here}, the nodes must be {of_image}"
         log.choose(ChoiceId.ARCHITECTURE, of_image, reason)
@@ -222,7 +234,7 @@ def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
     for option, file in (("output", case.spec.output), ("error", case.spec.error)):
         if "%" in (file or "") and not queue.output_patterns:
             what = f"{queue.title} fills in no patterns such as %j"
-            log.refuse(what, f"--{option} is {file}", change(leave_out=[option]))
+            log.refuse("output-pattern", what, f"--{option} is {file}", change(leave_out=[option]))
 
 
 def profiled(
@@ -242,6 +254,7 @@ def profiled(
     log.choose(ChoiceId.PROFILE_RANKS, profiling.ranks, case.why(ChoiceId.PROFILE_RANKS))
     if launching.launcher in AGENTS:
         log.refuse(
+            "profiler-with-launcher",
             f"--profile-with runs a rank's trainer, but {launching.launcher} starts the trainers",
             "",
             change(leave_out=["launcher"]),
@@ -250,6 +263,7 @@ def profiled(
     last = max((rank_range[-1] for rank_range in parse_ranks(profiling.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
+            "profile-ranks",
             f"--profile-ranks {profiling.ranks}: there is no rank {last}",
             f"the job has {tasks} ranks, from 0",
             change(profile_ranks=ALL),
@@ -258,6 +272,7 @@ def profiled(
     brought = modules.names or case.site.remote_site
     if launching.runtime is RuntimeName.NONE and not profiling.tool and not brought:
         log.refuse(
+            "profiler-missing",
             f"--profile-with: there is no {name} on this machine",
             "" if "/" in name else "it is not on the PATH",
             advice(f"the path of {name}, or --module NAME for a module that brings it"),

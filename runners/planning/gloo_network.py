@@ -116,8 +116,9 @@ def _may_hang(image: ImageInfo, log: DecisionLog) -> None:
     if "ofi" not in device and older(version or "0", "4.2"):
         # MPICH issue 6596; seen with 4.0.2 in one of six short jobs, and without a container.
         log.warn(
+            "mpich-may-hang",
             f"MPICH {version or 'of unknown version'} over UCX may hang in MPI_Finalize, like all "
-            "before 4.2; use a newer one, or --controller gloo"
+            "before 4.2; use a newer one, or --controller gloo",
         )
 
 
@@ -159,8 +160,9 @@ def _start(
         log.choose(ChoiceId.START_TIMEOUT, limit, why)
     elif launcher is not LauncherName.HOROVODRUN:
         log.warn(
+            "start-timeout-unused",
             f"--start-timeout {seconds} has no effect: with MPI the ranks wait for each other as "
-            f"long as {launcher} lets them"
+            f"long as {launcher} lets them",
         )
 
 

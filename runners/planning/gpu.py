@@ -90,6 +90,7 @@ def _usable(
     wanted = gpus.on_a_node(resources)
     better = gpu_image.for_job(case, resources, wanted[0] if wanted else "")
     log.refuse(
+        "image-without-gpu",
         f"{why}, but {image.path.name} cannot use them",
         image.how(fact),
         change(image=better.image if better else gpu_image.CUDA12),
@@ -117,7 +118,9 @@ def _binding(
         why = f"each rank sees all {number} of its node, which keeps peer-to-peer"
         log.choose(ChoiceId.GPU_OF_A_RANK, GpuOfRank.LOCAL_RANK, why)
     if tasks < number:
-        log.warn(f"{tasks} ranks on a node with {number} GPUs: {number - tasks} stay idle")
+        log.warn(
+            "gpus-idle", f"{tasks} ranks on a node with {number} GPUs: {number - tasks} stay idle"
+        )
 
 
 def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> None:
@@ -142,6 +145,7 @@ def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> N
     if case.site.slurm_version and not older(case.site.slurm_version, SHARING_FROM):
         offers.append(change(srun_arg=f"--gres-flags={SHARING}"))
     log.warn(
+        "gpus-per-task-peers",
         "with --gpus-per-task a rank cannot open the other GPUs of its node: NCCL may lose "
         "peer-to-peer (NVLink)",
         *offers,
@@ -183,7 +187,9 @@ def _carrier(
         reason = "GPUs; NCCL is Horovod's fastest transport for them"
         return DataPlane.NCCL, reason, image.how("horovod.operations")
     if vendor and image.fact("cuda.version") != "none":
-        log.warn(f"Horovod in {image.path.name} has no NCCL: gradients go through host memory")
+        log.warn(
+            "no-nccl", f"Horovod in {image.path.name} has no NCCL: gradients go through host memory"
+        )
     return DataPlane(controller.value), "the CPU transport of the controller", ""
 
 
@@ -198,6 +204,7 @@ def _verbs(case: Case, log: DecisionLog) -> None:
         return
     packages = "libibverbs1, librdmacm1 and ibverbs-providers (Debian's names)"
     log.warn(
+        "no-verbs",
         f"{image.path.name} has no libibverbs: between nodes NCCL uses TCP, even where there is "
         "InfiniBand or RoCE, unless the site's own NCCL plugin is bound in",
         advice(f"{packages}, in an image of your own: runner build --from IMAGE --def FILE"),
@@ -213,10 +220,14 @@ def _one_rank_for_a_gpu(case: Case, resources: RankResources, log: DecisionLog) 
         return
     what = f"{tasks} ranks on a node with {wanted[1]} GPUs"
     if dict(case.spec.env).get(mig.ONE_GPU) == "1":
-        log.warn(f"{what} share them: NCCL allows it for experiments, from {ONE_GPU_FROM} on")
+        log.warn(
+            "gpu-shared-by-ranks",
+            f"{what} share them: NCCL allows it for experiments, from {ONE_GPU_FROM} on",
+        )
         return
     unasked = not gpus.settled(case.spec, case.spec.resources)
     log.refuse(
+        "gpu-shared",
         f"{what}: NCCL refuses two ranks on one GPU",
         "NCCL: Duplicate GPU detected (ncclInvalidUsage)",
         change(ntasks=resources.nodes * wanted[1])
@@ -241,6 +252,7 @@ def _driver(
     if too_old and capabilities(scheduler).one_machine:
         older_one = gpu_image.for_job(case, resources, "")
         log.refuse(
+            "driver-too-old",
             f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
             f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
             *([change(image=older_one.image)] if older_one else []),
@@ -274,7 +286,11 @@ def _library_order(case: Case, log: DecisionLog) -> None:
         )
         if library:
             what = f"{library} of {image.path.name} hides the driver's library of the nodes"
-            log.warn(f"{what}: Apptainer {version} looks there first", change(env=HOST_FIRST))
+            log.warn(
+                "driver-library-hidden",
+                f"{what}: Apptainer {version} looks there first",
+                change(env=HOST_FIRST),
+            )
 
 
 def _glibc(case: Case, log: DecisionLog) -> None:

@@ -51,9 +51,16 @@ def choose(
     others = list(gpu_nodes.others(case.site, resources, scheduler, whose)) if nodes else []
     without = f"{case.image.path.name} is for GPUs, and {nodes.have if nodes else 'it has'} none"
     if nodes and others and case.spec.runtime is not RuntimeName.NONE:
-        log.refuse(without, nodes.evidence, *others, on_cpus(case, resources))
+        log.refuse(
+            "gpu-image-without-gpus", without, nodes.evidence, *others, on_cpus(case, resources)
+        )
     elif others:  # what pip installs for PyTorch is for GPUs and CPUs alike
-        log.warn(f"{without}: the job runs on CPUs", *others, on_cpus(case, resources))
+        log.warn(
+            "gpu-image-on-cpus",
+            f"{without}: the job runs on CPUs",
+            *others,
+            on_cpus(case, resources),
+        )
     elif case.spec.runtime is not RuntimeName.NONE and not (case.spec.nv or case.spec.rocm):
         _warn(case, resources, scheduler, nodes, log)
     return resources
@@ -108,7 +115,12 @@ class _Request:
         forms = [gpus.request(kind, self._number(most)[0]) for kind, most in least.items()]
         what = f"{self.case.image.path.name} is for GPUs, and {profile.name} requires their type"
         evidence = site_limits.because(profile, "rules.gpu_type")
-        log.refuse(what, evidence, *(site_limits.request(profile, form) for form in forms))
+        log.refuse(
+            "site-gpu-type-required",
+            what,
+            evidence,
+            *(site_limits.request(profile, form) for form in forms),
+        )
 
     def _number(self, offered: int) -> tuple[int, str]:
         """Return how many GPUs of a node the job gets, and why not all, as the reason goes on."""
@@ -175,4 +187,4 @@ def _warn(
         what = f"{name} is for GPUs, and {here.title} lists none"
         amd = of_image(case.image) is GpuVendor.AMD
         options.insert(0, change(rocm=True) if amd else change(nv=True))
-    log.warn(f"{what}: the job runs on CPUs", *options)
+    log.warn("gpu-image-on-cpus", f"{what}: the job runs on CPUs", *options)

@@ -138,6 +138,10 @@ def check_code(case: Case, resources: RankResources, wanted: str, log: DecisionL
     what = f"Horovod in {case.image.path.name} has no code for {kind} GPUs (capability {number})"
     if not best:
         others = advice("newer GPUs: --partition, --constraint or another TYPE in --gpus-per-node")
-        log.refuse(what, case.image.how(CODE), *remedies, others)
+        log.refuse("gpu-code-missing", what, case.image.how(CODE), *remedies, others)
     elif better:
-        log.warn(f"{what} but PTX, which the driver compiles first; {better.because}", *remedies)
+        log.warn(
+            "gpu-code-ptx",
+            f"{what} but PTX, which the driver compiles first; {better.because}",
+            *remedies,
+        )

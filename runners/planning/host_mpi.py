@@ -29,19 +29,23 @@ def choose(
         return None
     if controller is not Controller.MPI:
         what = f"--host-mpi is for MPI, and the controller is {controller}"
-        log.refuse(what, "", change(controller="mpi"))
+        log.refuse("host-mpi-controller", what, "", change(controller="mpi"))
     if launcher not in LAUNCHERS:
         what = f"--host-mpi does not work with --launcher {launcher}: its MPI is the image's own"
-        log.refuse(what, f"it goes with {', '.join(LAUNCHERS)}")
+        log.refuse("host-mpi-launcher", what, f"it goes with {', '.join(LAUNCHERS)}")
     _family(case, log)
     if site.profile and site.profile.host_mpi:
         log.choose(ChoiceId.HOST_MPI, True, f"configured for {site.profile.name}", "its profile")
         _hidden(site.profile.host_mpi, image, site.profile.name, log)
         return site.profile.host_mpi
     if site.profile and site.remote_site:
-        log.refuse(f"--host-mpi: the profile of {site.profile.name} does not say where its MPI is")
+        log.refuse(
+            "host-mpi-unknown",
+            f"--host-mpi: the profile of {site.profile.name} does not say where its MPI is",
+        )
     elif site.host_libraries is None:
         log.refuse(
+            "host-mpi-not-found",
             "--host-mpi: no MPI was found on this machine",
             "neither mpirun's libraries nor the site's profile tell where it is",
             command("module", "load", "openmpi"),
@@ -58,6 +62,7 @@ def _hidden(libraries: HostMpi, image: ImageInfo, name: str, log: DecisionLog) -
     over = [target for target in targets if f"{PREFIX}/".startswith(f"{target}/")]
     if image.ours and over:
         log.refuse(
+            "host-mpi-hides-image",
             f"--host-mpi on {name} mounts the host's {over[0]}, which hides {PREFIX} of "
             f"{image.path.name}",
             "its profile's host_mpi.binds",
@@ -71,7 +76,7 @@ def _family(case: Case, log: DecisionLog) -> None:
     if mpirun and image.mpi and FAMILY[mpirun.flavour] != FAMILY[image.mpi]:
         family = FAMILY[image.mpi]
         what = f"the Horovod in {image.path.name} needs {family}, and this machine has {mpirun}"
-        log.refuse(what, image.how("mpi.flavour"))
+        log.refuse("mpi-family", what, image.how("mpi.flavour"))
 
 
 def modules(case: Case, runtime: RuntimeName, log: DecisionLog) -> Modules:
@@ -103,12 +108,14 @@ def _check_environment(image: ImageInfo, log: DecisionLog) -> None:
         again = command("runner", "build", "horovod", "--into", image.path, *modules)
     if gone := image.fact("modules.gone"):
         what = f"the Horovod in {image.path} was compiled with modules that are no longer available"
-        log.refuse(what, f"module load fails: {gone}", again)
+        log.refuse("modules-gone", what, f"module load fails: {gone}", again)
     then, now = image.fact("mpi.sha256"), image.fact("mpi.sha256.now")
     library = image.fact("mpi.library")
     if now == "gone":
         what = f"the MPI with which the Horovod in {image.path} was compiled is gone"
-        log.refuse(what, f"{library} is not there", again)
+        log.refuse("mpi-gone", what, f"{library} is not there", again)
     elif now != then:
         what = f"the MPI changed after the Horovod in {image.path} was compiled"
-        log.refuse(what, f"{library} has SHA-256 {now[:12]}..., not {then[:12]}...", again)
+        log.refuse(
+            "mpi-changed", what, f"{library} has SHA-256 {now[:12]}..., not {then[:12]}...", again
+        )

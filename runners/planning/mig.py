@@ -26,6 +26,10 @@ def warn(case: Case, kind: str, log: DecisionLog) -> None:
     what = "refuses two ranks on MIG instances of one GPU"
     if not nccl_takes_instances(case.image):
         remedy = change(gpus_per_node=f"{kind}:1", leave_out=REQUESTS)
-        log.warn(f"NCCL {version or f'before {SINCE}'} {what}", remedy)
+        log.warn("mig-nccl", f"NCCL {version or f'before {SINCE}'} {what}", remedy)
     elif dict(case.spec.env).get(ONE_GPU) != "1":
-        log.warn(f"NCCL {version} {what}, unless it is told", change(env=f"{ONE_GPU}=1"))
+        log.warn(
+            "mig-nccl-untold",
+            f"NCCL {version} {what}, unless it is told",
+            change(env=f"{ONE_GPU}=1"),
+        )

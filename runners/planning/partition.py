@@ -59,6 +59,7 @@ def _nodes(site: Site, resources: JobResources, partition: Partition, log: Decis
         return
     larger = [p.name for p in site.partitions if p.nodes >= resources.nodes]
     log.refuse(
+        "partition-nodes",
         f"partition {partition.name} has {partition.nodes} nodes, fewer than --nodes "
         f"{resources.nodes}",
         f"sinfo: {partition.nodes} nodes",
@@ -76,6 +77,7 @@ def _time(site: Site, resources: JobResources, partition: Partition, log: Decisi
         return
     larger = [p for p in site.partitions if p.nodes >= resources.nodes and _enough(p, resources)]
     log.refuse(
+        "partition-time",
         f"partition {partition.name} has a time limit of {partition.time_limit}, less than --time "
         f"{resources.time}",
         f"sinfo: time limit {partition.time_limit}",
@@ -102,6 +104,7 @@ def _cpus(resources: JobResources, partition: Partition, log: DecisionLog) -> No
     if resources.ntasks and nodes <= partition.nodes:
         remedies.insert(0, change(nodes=nodes))
     log.refuse(
+        "partition-cpus",
         f"{count(tasks, 'rank')} with {count(cpus_per_task, 'CPU')} each: too many for a node of "
         f"partition {partition.name}",
         f"sinfo: its nodes have {cpus} CPUs",
@@ -142,7 +145,7 @@ def check_gpus(
     others = [p.name for p in site.partitions if _with(p, kind, number) >= enough]
     remedies = [change(partition=name) for name in others]
     remedies += [change(nodes=nodes)] if nodes else [] if others else _what_there_is(chosen)
-    log.refuse(what, f"sinfo: {chosen.name} has {listed(chosen)}", *remedies)
+    log.refuse("partition-gpus", what, f"sinfo: {chosen.name} has {listed(chosen)}", *remedies)
 
 
 def listed(partition: Partition) -> str:

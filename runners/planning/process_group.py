@@ -47,7 +47,7 @@ def _refuse_several(case: Case, size: int, log: DecisionLog) -> None:
     if size > 1:
         what = f"{case.spec.trainer.name} is one process, and {size} ranks are asked for"
         leave_out = ["nodes", "ntasks", "ntasks-per-node"]
-        log.refuse(what, "each would do all of it", change(leave_out=leave_out))
+        log.refuse("one-process", what, "each would do all of it", change(leave_out=leave_out))
 
 
 def _refuse_another_world(
@@ -61,14 +61,17 @@ def _refuse_another_world(
         ours = case.spec.runtime is RuntimeName.NONE and image.brought_by != BY_MODULES
         evidence = image.how("horovod.version")
         log.refuse(
-            f"{what}, which {image.path.name} does not have", evidence, *([into] if ours else [])
+            "horovod-missing",
+            f"{what}, which {image.path.name} does not have",
+            evidence,
+            *([into] if ours else []),
         )
     elif trainer.world in (ProcessGroup.HOROVOD, ProcessGroup.TENSORFLOW) and launcher in AGENTS:
         why = f"{launcher} prepares its ranks for torch.distributed only"
-        log.refuse(what, why, *_with_torch(trainer), change(leave_out=["launcher"]))
+        log.refuse("agents-world", what, why, *_with_torch(trainer), change(leave_out=["launcher"]))
     elif trainer.world is ProcessGroup.HOROVOD and controller is Controller.NONE:
         why = f"Horovod is not prepared with --controller {Controller.NONE}"
-        log.refuse(what, why, change(leave_out=["controller"]))
+        log.refuse("world-without-controller", what, why, change(leave_out=["controller"]))
 
 
 def _with_torch(trainer: Trainer) -> list[Remedy]:

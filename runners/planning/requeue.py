@@ -97,10 +97,12 @@ def _possible(spec: JobSpec, launching: Launching, log: DecisionLog) -> None:
         if not scheduler.warns and not does_it_itself:
             here = f"{scheduler.title} does not support it"
             what = here if scheduler.queue else "this machine has no queue"
-            log.refuse(f"{option} is Slurm only: {what}", "", remedy)
+            log.refuse("not-with-scheduler", f"{option} is Slurm only: {what}", "", remedy)
         elif launcher in NOT_ALONG and not does_it_itself:
             what = f"{option} does not work with --launcher {launcher}"
-            log.refuse(what, NOT_ALONG[launcher], change(leave_out=["launcher"]))
+            log.refuse(
+                "not-with-launcher", what, NOT_ALONG[launcher], change(leave_out=["launcher"])
+            )
 
 
 def _asked(spec: JobSpec) -> list[tuple[str, Remedy]]:
@@ -121,6 +123,7 @@ def _signals_reach_only_ranks(
     mounted = case.image.size and not held and runtime in FILES
     if signals_end_mounts(case.spec, case.site) and mounted:
         log.warn(
+            "image-unmounted-by-signals",
             f"this Slurm has ProctrackType={case.site.proctrack}: its signals also end the process "
             "that mounts the ranks' image, before they can save",
             change(stage_image=ImageAccess.MOUNTED.value),

@@ -12,9 +12,10 @@ from dataclasses import replace
 from functools import reduce
 
 from ..core import gpus
+from ..core.diagnosis import Diagnosis
 from ..core.errors import RunnerError
 from ..core.model import JobSpec
-from ..core.plan import Plan, Refusal
+from ..core.plan import Plan
 from ..core.remedy import LAUNCH, Remedy, together
 from ..settings.table import LISTS
 from .case import Case
@@ -76,14 +77,14 @@ def most_shown(remedies: Sequence[Remedy]) -> int:
     return max(MOST, len({gpus.type_of(str(value)) for value in requests} - {""}))
 
 
-def launches(refusals: Sequence[Refusal]) -> list[Remedy]:
+def launches(refusals: Sequence[Diagnosis]) -> list[Remedy]:
     """Return the launches that are suggested: what fixes several faults first, then each alone."""
     alone = [remedy for refusal in refusals for remedy in refusal.remedies]
     both = dict.fromkeys((*combined(refusals), *alone))
     return [remedy for remedy in both if remedy.kind == LAUNCH]
 
 
-def combined(refusals: Sequence[Refusal]) -> list[Remedy]:
+def combined(refusals: Sequence[Diagnosis]) -> list[Remedy]:
     """Return what to do instead, the best first; one command fixes several faults if it can."""
     if len(refusals) > 1:
         first = [refusal.remedies[0] for refusal in refusals if refusal.remedies]

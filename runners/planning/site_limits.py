@@ -68,7 +68,9 @@ def check(
     _warn(resources, profile, kinds, log)
     if not gpus.settled(spec, resources) and kinds and all(kind.gpus for kind in kinds):
         option = request(profile, str(kinds[0].gpus))
-        log.warn(f"{_name(kinds)} have GPUs, but the job requests none", option)
+        log.warn(
+            "gpus-not-requested", f"{_name(kinds)} have GPUs, but the job requests none", option
+        )
 
 
 def _form(resources: Resources, profile: Profile, log: DecisionLog) -> None:
@@ -78,7 +80,7 @@ def _form(resources: Resources, profile: Profile, log: DecisionLog) -> None:
         forms = [f"{kind}:{min(requested[1], count)}" for kind, count in counts.items()]
         what = f"{profile.name} requires the type of the GPUs"
         remedies = [request(profile, form) for form in forms]
-        log.refuse(what, because(profile, "rules.gpu_type"), *remedies)
+        log.refuse("site-gpu-type-required", what, because(profile, "rules.gpu_type"), *remedies)
 
 
 def request(profile: Profile, count: str) -> Remedy:
@@ -106,13 +108,15 @@ def _gpus(
     parts = profile.rules.whole_nodes
     if requested[1] > counts[-1] and not asks_scheduler:
         what = f"{requested[1]} GPUs per node, but {_name(kinds)} have {_or(counts)}"
-        log.refuse(what, evidence, *whole)
+        log.refuse("site-gpus-per-node", what, evidence, *whole)
     elif resources.nodes == 1 or requested[1] in counts:
         return
     elif "*" in parts or resources.partition in parts:
         what = f"a job over several nodes of {profile.name} must request all GPUs of each"
         what += f": {_or(counts)}, not {requested[1]}"
-        log.refuse(what, because(profile, "rules.whole_nodes"), *whole, change(nodes=1))
+        log.refuse(
+            "site-whole-nodes", what, because(profile, "rules.whole_nodes"), *whole, change(nodes=1)
+        )
 
 
 def _type(resources: Resources, profile: Profile, log: DecisionLog) -> None:
@@ -130,7 +134,9 @@ def _type(resources: Resources, profile: Profile, log: DecisionLog) -> None:
     there = _or([kind.gpu_type for kind in types.values()])
     what = f"{_name(kinds)} have {there}, not {wanted}"
     evidence = because(profile, f"nodes.{kinds[0].name}.gpu_type")
-    log.refuse(what, evidence, *remedies, *(request(profile, count) for count in here))
+    log.refuse(
+        "site-gpu-type", what, evidence, *remedies, *(request(profile, count) for count in here)
+    )
 
 
 def _scheduler_knows(profile: Profile) -> bool:
@@ -152,7 +158,7 @@ def _cpus(
     what = f"{tasks} ranks on a node with {cpus} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks
     remedy = change(cpus_per_task=fitting) if fitting else change(ntasks_per_node=most)
-    log.refuse(what, because(profile, f"nodes.{kinds[0].name}.cpus"), remedy)
+    log.refuse("site-cpus", what, because(profile, f"nodes.{kinds[0].name}.cpus"), remedy)
 
 
 def architectures(resources: Resources, profile: Profile) -> set[str]:
@@ -168,7 +174,12 @@ def _architecture(resources: Resources, image: str, profile: Profile, log: Decis
         what = "the job may get nodes of several architectures, but an image is for one"
         setting = "constraint" if resources.constraint else "partition"
         best_first = sorted(kinds, key=lambda kind: kind.architecture != image)
-        log.refuse(what, listed, *(change({setting: kind.name}) for kind in best_first))
+        log.refuse(
+            "architecture-mixed",
+            what,
+            listed,
+            *(change({setting: kind.name}) for kind in best_first),
+        )
         return
     if not image or not of_nodes or of_nodes & {image, ""}:
         return
@@ -178,7 +189,7 @@ def _architecture(resources: Resources, image: str, profile: Profile, log: Decis
     what = f"the image is for {image}, but {_name(kinds)} are {' and '.join(sorted(of_nodes))}"
     evidence = because(profile, f"nodes.{kinds[0].name}.architecture")
     pull = command("runner", "pull", "--arch", min(of_nodes), "IMAGE")
-    log.refuse(what, evidence, *remedies, pull)
+    log.refuse("architecture-of-nodes", what, evidence, *remedies, pull)
 
 
 def _limited(resources: Resources, limits: Collection[str]) -> str:
@@ -202,7 +213,9 @@ def _nodes(resources: Resources, profile: Profile, log: DecisionLog) -> None:
         for partition, highest in rules.max_nodes.items()
         if rules.min_nodes.get(partition, 1) <= nodes <= highest
     ]
-    log.refuse(what, because(profile, f"rules.{key}.{name}"), *fitting, change(nodes=limit))
+    log.refuse(
+        "site-nodes", what, because(profile, f"rules.{key}.{name}"), *fitting, change(nodes=limit)
+    )
 
 
 def _time(resources: Resources, profile: Profile, log: DecisionLog) -> None:
@@ -213,7 +226,9 @@ def _time(resources: Resources, profile: Profile, log: DecisionLog) -> None:
         return
     where = "" if name == "*" else f" in {name}"
     what = f"--time {resources.time} is more than {profile.name} allows{where}: {limits[name]}"
-    log.refuse(what, because(profile, f"rules.max_time.{name}"), change(time=limits[name]))
+    log.refuse(
+        "site-time", what, because(profile, f"rules.max_time.{name}"), change(time=limits[name])
+    )
 
 
 def _warn(
@@ -225,12 +240,18 @@ def _warn(
     known = sorted({node.gpu_type for node in profile.nodes if node.gpu_type})
     part = gpus.MIG.search(kind)  # of which no profile tells
     if kind and not part and known and kind.lower() not in {gpu_type.lower() for gpu_type in known}:
-        log.warn(f"{profile.name} is not known to have {kind}, but {', '.join(known)}")
+        log.warn(
+            "site-gpu-type-unknown",
+            f"{profile.name} is not known to have {kind}, but {', '.join(known)}",
+        )
     slow = {gpu_type.lower() for gpu_type in profile.rules.no_fast_network}
     without = next((kind.gpu_type for kind in kinds if kind.gpu_type.lower() in slow), "")
     if without and resources.nodes > 1:
         reason = because(profile, "rules.no_fast_network")
-        log.warn(f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})")
+        log.warn(
+            "no-fast-network",
+            f"nodes with {without} have no InfiniBand: gradients go over Ethernet ({reason})",
+        )
 
 
 def _name(kinds: Sequence[NodeKind]) -> str:

@@ -52,7 +52,9 @@ def _required(spec: JobSpec, resources: JobResources, profile: Profile, log: Dec
             what = f"{profile.name} does not accept --{setting} {value}"
         else:
             continue
-        log.refuse(what, evidence, remedy(setting, rule, value, spec.trainer.requires))
+        log.refuse(
+            "site-setting", what, evidence, remedy(setting, rule, value, spec.trainer.requires)
+        )
 
 
 def _on_gpu_nodes(resources: JobResources, profile: Profile) -> bool:
@@ -91,7 +93,7 @@ def _forbidden(spec: JobSpec, resources: JobResources, profile: Profile, log: De
             if given(spec, resources, name):
                 evidence = site_limits.because(profile, f"rules.forbid.{setting}", reason)
                 what = f"{profile.name} does not accept jobs with --{name}"
-                log.refuse(what, evidence, _without(spec, name))
+                log.refuse("site-forbids", what, evidence, _without(spec, name))
 
 
 def _without(spec: JobSpec, name: str) -> Remedy:
@@ -113,10 +115,10 @@ def _folders(spec: JobSpec, profile: Profile, site: Site, log: DecisionLog) -> N
     # A shell keeps in PWD the name by which a folder was entered, links and all.
     if not any(_below(folder, allowed) for folder in (cwd, env.get("PWD", cwd))):
         what = f"{profile.name} does not accept jobs submitted from {cwd}"
-        log.refuse(what, evidence, change(cwd=allowed[0]))
+        log.refuse("site-submit-folder", what, evidence, change(cwd=allowed[0]))
     elif not _below(str(spec.runs_dir), [*allowed, cwd]):
         what = f"the run's folder would be outside, in {spec.runs_dir}"
-        log.refuse(what, evidence, change(runs_dir=f"{allowed[0]}/runs"))
+        log.refuse("site-runs-folder", what, evidence, change(runs_dir=f"{allowed[0]}/runs"))
 
 
 def _below(folder: str, tops: list[str]) -> bool:

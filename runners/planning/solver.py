@@ -11,7 +11,7 @@ from typing import Any
 
 from ..contract.enums import Controller
 from ..core.model import JobSpec, RuntimeName, SchedulerName
-from ..core.plan import Plan, Refusal
+from ..core.plan import Plan
 from ..core.remedy import LAUNCH, Remedy, change
 from .case import Case
 from .decisions import decide
@@ -48,7 +48,7 @@ def solve(case: Case) -> Plan:
     )
     both = dict.fromkeys([*first.remedies, *tried])
     ranked = tuple(sorted(both, key=lambda remedy: remedy.kind != LAUNCH))
-    return replace(plan, refusals=(Refusal(first.what, first.evidence, ranked), *others))
+    return replace(plan, refusals=(replace(first, remedies=ranked), *others))
 
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:

@@ -130,7 +130,12 @@ def _as_asked(requested: ImageAccess, why_not: str, case: Case, log: DecisionLog
     if not why_not and requested is not ImageAccess.COPIED and not case.image.offset:
         why_not = f"{case.image.path.name} holds no squashfs"
     if why_not:
-        log.refuse(f"--stage-image {requested}: {why_not}", "", change(stage_image="none"))
+        log.refuse(
+            "stage-image-impossible",
+            f"--stage-image {requested}: {why_not}",
+            "",
+            change(stage_image="none"),
+        )
     log.choose(ChoiceId.STAGE_IMAGE, requested.value, case.why(ChoiceId.STAGE_IMAGE))
     return requested
 
@@ -183,10 +188,20 @@ def _data(
             log.choose(ChoiceId.DATA, str(dataset.path), dataset.origin)
     requested, why = spec.stage_data, cannot(launching)
     if requested is DataAccess.COPIED and not spec.data:
-        log.refuse("--stage-data node-local: there is no data", "", change(data="DATASET"))
+        log.refuse(
+            "stage-data-without-data",
+            "--stage-data node-local: there is no data",
+            "",
+            change(data="DATASET"),
+        )
     elif requested is DataAccess.COPIED:
         if why:
-            log.refuse(f"--stage-data node-local: {why}", "", change(stage_data="none"))
+            log.refuse(
+                "stage-data-impossible",
+                f"--stage-data node-local: {why}",
+                "",
+                change(stage_data="none"),
+            )
         access = DataAccess.IN_PLACE if why else DataAccess.COPIED
         log.choose(ChoiceId.STAGE_DATA, access.value, case.why(ChoiceId.STAGE_DATA))
         return access
@@ -234,7 +249,12 @@ def own_folders(
     for subject, path, remedy in _used(case, launching.runtime, top):
         why = unseen(path, case.filesystems.get(path, ""))
         if why:
-            log.refuse(f"the nodes of a job cannot access {subject}, {path}", why, remedy)
+            log.refuse(
+                "path-not-shared",
+                f"the nodes of a job cannot access {subject}, {path}",
+                why,
+                remedy,
+            )
 
 
 def unseen(path: Path, kind: str) -> str:

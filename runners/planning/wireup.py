@@ -31,7 +31,9 @@ def controller(
     ranks, in_image = resources.tasks, case.image.listed("horovod.controllers")
     if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
         remedies = [change(controller="mpi")] if "mpi" in (in_image or "mpi") else []
-        log.warn(f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies)
+        log.warn(
+            "gloo-slow", f"the Gloo rendezvous of {ranks:,} ranks is slow: {meeting}", *remedies
+        )
     return name
 
 
@@ -52,7 +54,11 @@ def _controller(
         return Controller.NONE, f"{spec.trainer.name} is one process, which trains no network", ""
     if requested is not None:
         if controllers and requested not in (*controllers, Controller.NONE):
-            log.refuse(f"the Horovod in {image.path.name} has no {requested} controller", known)
+            log.refuse(
+                "controller-missing",
+                f"the Horovod in {image.path.name} has no {requested} controller",
+                known,
+            )
         return requested, case.why(ChoiceId.CONTROLLER), ""
     if spec.host_mpi and "mpi" in (controllers or "mpi"):
         return Controller.MPI, "the host's MPI is to be used", ""
@@ -115,7 +121,10 @@ def choose(
     if launcher is LauncherName.MPIRUN:
         _by_mpirun(case, controller, log)
     if case.spec.mpi:
-        log.warn(f"--mpi {case.spec.mpi} has no effect: {launcher} starts the ranks, not srun")
+        log.warn(
+            "mpi-type-unused",
+            f"--mpi {case.spec.mpi} has no effect: {launcher} starts the ranks, not srun",
+        )
     return Wireup(controller)
 
 
@@ -125,18 +134,33 @@ def _by_agents(
     """Refuse what an agent on each node, which starts that node's ranks, cannot do."""
     if controller is not Controller.NONE:
         what = f"--launcher {launcher} sets up torch.distributed's process group, not Horovod"
-        log.refuse(what, "", change(leave_out=["controller"]), change(leave_out=["launcher"]))
+        log.refuse(
+            "agents-without-horovod",
+            what,
+            "",
+            change(leave_out=["controller"]),
+            change(leave_out=["launcher"]),
+        )
     if resources.tasks % resources.nodes:
         what = f"--launcher {launcher} starts the same number of ranks on every node"
         more = change(ntasks=resources.tasks_of_a_node * resources.nodes)
-        log.refuse(what, f"{resources.tasks} ranks on {resources.nodes} nodes", more)
+        log.refuse(
+            "agents-ranks-uneven", what, f"{resources.tasks} ranks on {resources.nodes} nodes", more
+        )
     if resources.gpus_per_task:
         what = f"--launcher {launcher} assigns each rank a GPU of its node"
-        log.refuse(what, "--gpus-per-task hides them", change(leave_out=["gpus-per-task"]))
+        log.refuse(
+            "agents-gpus-per-task",
+            what,
+            "--gpus-per-task hides them",
+            change(leave_out=["gpus-per-task"]),
+        )
 
 
 def _no_mpi(case: Case, log: DecisionLog) -> None:
-    log.refuse(f"there is no MPI in {case.image.path.name}", case.image.how("mpi.version"))
+    log.refuse(
+        "no-mpi", f"there is no MPI in {case.image.path.name}", case.image.how("mpi.version")
+    )
 
 
 def reaches_nodes_by_ssh(resources: RankResources, launching: Launching) -> bool:
@@ -159,12 +183,14 @@ def _by_horovodrun(
         )
     elif nodes > 1:
         log.refuse(
+            "horovodrun-nodes",
             f"--launcher horovodrun cannot reach {nodes} nodes: it starts ranks on the others by "
             "ssh, which leads out of the container",
             "a job's own ssh needs Slurm and Apptainer",
         )
     if controller is Controller.MPI and image.mpi is MpiFlavour.MPICH:
         log.refuse(
+            "horovodrun-mpich",
             f"horovodrun does not know the mpirun of MPICH in {image.path.name}",
             f"{image.how('mpi.version')}; seen with 5.0.2: 'Unknown MPI implementation given'",
         )
@@ -180,6 +206,7 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
         return
     if not mpirun:
         log.refuse(
+            "mpirun-missing",
             "--launcher mpirun: there is no mpirun on this machine",
             "mpirun is not on the PATH, or does not say what it is",
             command("module", "load", "openmpi"),
@@ -189,7 +216,9 @@ def _by_mpirun(case: Case, controller: Controller, log: DecisionLog) -> None:
     by_own_mpirun = controller is Controller.MPI and not case.spec.host_mpi
     problem = pmi.against_mpirun(image, mpirun) if by_own_mpirun else ""
     if problem:
-        log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}")
+        log.refuse(
+            "mpirun-mismatch", problem, f"{image.how('mpi.flavour')}; {image.how('mpi.version')}"
+        )
 
 
 def _srun_type(case: Case, controller: Controller, log: DecisionLog) -> str:
@@ -221,7 +250,11 @@ def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) 
     """Refuse a type that cannot work with this Slurm, image and controller."""
     image, offered = case.image, case.site.mpi_types
     if offered and mpi not in offered:
-        log.refuse(f"this Slurm has no --mpi={mpi}", f"srun --mpi=list: {', '.join(offered)}")
+        log.refuse(
+            "mpi-type-missing",
+            f"this Slurm has no --mpi={mpi}",
+            f"srun --mpi=list: {', '.join(offered)}",
+        )
     elif controller is not Controller.MPI:
         return
     elif pmi.client(image) is PmiClient.NONE:
@@ -229,4 +262,8 @@ def _check_type(mpi: str, case: Case, controller: Controller, log: DecisionLog) 
     else:
         problem = pmi.against_srun(image, mpi)
         if problem:
-            log.refuse(problem, f"{image.how('mpi.flavour')}; {image.how('pmix.version')}")
+            log.refuse(
+                "mpi-type-mismatch",
+                problem,
+                f"{image.how('mpi.flavour')}; {image.how('pmix.version')}",
+            )

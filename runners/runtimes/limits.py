@@ -6,8 +6,8 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from ..core.diagnosis import Diagnosis, refusal, warning
 from ..core.model import Dataset, JobSpec, RuntimeName
-from ..core.plan import Caution, Refusal
 from ..core.remedy import Remedy, change
 
 FILES = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)  # their images are files or folders
@@ -19,7 +19,7 @@ WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
 OWN_MPI = {RuntimeName.SHIFTER: "--module=mpich", RuntimeName.PODMAN_HPC: "--mpi"}
 
 
-def refusals(spec: JobSpec, runtime: RuntimeName) -> tuple[Refusal, ...]:
+def refusals(spec: JobSpec, runtime: RuntimeName) -> tuple[Diagnosis, ...]:
     """Return what cannot be had with this runtime, each with what to do instead."""
     if runtime is RuntimeName.NONE:
         return (*_without_container(spec), *_of_data(spec, runtime))
@@ -28,40 +28,43 @@ def refusals(spec: JobSpec, runtime: RuntimeName) -> tuple[Refusal, ...]:
     return ()
 
 
-def _without_container(spec: JobSpec) -> Iterator[Refusal]:
+def _without_container(spec: JobSpec) -> Iterator[Diagnosis]:
     given = {"bind": spec.binds, "apptainer-arg": spec.apptainer_args, "host-mpi": spec.host_mpi}
     for option in (name for name, value in given.items() if value):
         what = f"--{option} needs a container, and --runtime none has none"
         why = "the trainer sees this machine's folders and libraries as they are"
-        yield Refusal(what, why, (change(leave_out=[option]),))
+        yield refusal("option-needs-container", what, why, change(leave_out=[option]))
 
 
-def _of_stores(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
+def _of_stores(spec: JobSpec, runtime: RuntimeName) -> Iterator[Diagnosis]:
     if spec.host_mpi and runtime not in OWN_MPI:
         what = f"--host-mpi is for Apptainer and Singularity, not for {runtime}"
-        yield Refusal(what, "", (change(leave_out=["host-mpi"]),))
+        yield refusal("host-mpi-not-of-runtime", what, "", change(leave_out=["host-mpi"]))
     elif spec.host_mpi:
         evidence = f"--apptainer-arg={OWN_MPI[runtime]}, or what the site calls it"
         what = f"{runtime} brings the host's MPI by a module of its own, not by --host-mpi"
         remedy = change(apptainer_arg=OWN_MPI[runtime], leave_out=["host-mpi"])
-        yield Refusal(what, evidence, (remedy,))
+        yield refusal("host-mpi-by-module", what, evidence, remedy)
     if spec.rocm:
         evidence = "--apptainer-arg takes what the site has for it"
-        yield Refusal(f"{runtime} has no --rocm", evidence, (change(rocm=False),))
+        yield refusal(
+            "rocm-not-of-runtime", f"{runtime} has no --rocm", evidence, change(rocm=False)
+        )
     for bind in spec.binds if runtime in ODD else ():
         yield from _odd(runtime, str(bind.source), bind.target, change(leave_out=["bind"]))
 
 
-def _odd(runtime: RuntimeName, source: str, target: str, *remedies: Remedy) -> Iterator[Refusal]:
+def _odd(runtime: RuntimeName, source: str, target: str, *remedies: Remedy) -> Iterator[Diagnosis]:
     """Refuse paths that an option like --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
     option, between = ODD[runtime]
     odd = sorted(set(source + target) & set(between))
     if odd:
         what = f"{runtime} cannot mount {source} at {target}"
-        yield Refusal(what, f"in {option} {' and '.join(odd)} stand between paths", remedies)
+        evidence = f"in {option} {' and '.join(odd)} stand between paths"
+        yield refusal("path-not-of-runtime", what, evidence, *remedies)
 
 
-def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
+def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Diagnosis]:
     """Only Apptainer and Singularity mount a file system out of a file (`image-src`)."""
     for dataset in spec.data:
         if dataset.squashfs:
@@ -73,13 +76,12 @@ def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Refusal]:
                 for entry in spec.data
             ]
             remedy = change(data=data, leave_out=["data"], first=unpack)
-            yield Refusal(what, "apptainer can", (remedy,))
+            yield refusal("squashfs-not-of-runtime", what, "apptainer can", remedy)
     if runtime is RuntimeName.NONE and len(spec.data) > 1:
         names = ", ".join(dataset.name for dataset in spec.data)
         what = f"--runtime none takes one dataset, not {names}"
-        yield Refusal(
-            what, "DATA_DIR is the dataset's own folder there", (change(leave_out=["data"]),)
-        )
+        evidence = "DATA_DIR is the dataset's own folder there"
+        yield refusal("one-dataset-only", what, evidence, change(leave_out=["data"]))
     for dataset in spec.data if runtime in ODD else ():
         yield from _odd(runtime, str(dataset.path), dataset.name)
 
@@ -88,7 +90,7 @@ def _typed(dataset: Dataset, path: str) -> str:
     return f"{dataset.name}={path}" if dataset.name else path
 
 
-def contained(spec: JobSpec, ranks: int, runtime: RuntimeName) -> Iterator[Caution]:
+def contained(spec: JobSpec, ranks: int, runtime: RuntimeName) -> Iterator[Diagnosis]:
     """Warn of --contain where processes of a node, such as its `ranks`, share memory.
 
     NOTE: each container then has a /dev/shm of its own, which no --bind replaces (Apptainer 1.4.5,
@@ -104,8 +106,9 @@ def contained(spec: JobSpec, ranks: int, runtime: RuntimeName) -> Iterator[Cauti
     else:
         return
     rest = [arg for arg in spec.apptainer_args if arg not in CONTAIN]
-    yield Caution(
+    yield warning(
+        "contained-memory",
         f"{given[0]} gives each container its own /dev/shm, /tmp and home, of 64 MB where the "
         f"site's Apptainer limits it: {who}",
-        (change(apptainer_arg=rest, leave_out=["apptainer-arg"]),),
+        change(apptainer_arg=rest, leave_out=["apptainer-arg"]),
     )

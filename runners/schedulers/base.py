@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..core.diagnosis import Diagnosis
 from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Resources
-from ..core.plan import Plan, Refusal
+from ..core.plan import Plan
 from ..core.version import __version__
 
 HEADER = f"# Written by runner {__version__}. Each task is a run; its folder is a link in tasks/."
@@ -108,7 +109,7 @@ class Scheduler(ABC):
     ARRAYS: Arrays | None = None
     STEPS: Steps | None = None
 
-    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Diagnosis, ...]:
         """Return what it does not have of what was asked for, and of the resources decided on."""
         return ()
 

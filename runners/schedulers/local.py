@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..core import shell
+from ..core.diagnosis import Diagnosis, refusal
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import JobSpec, Resources
-from ..core.plan import Plan, Refusal
+from ..core.plan import Plan
 from ..core.remedy import change
 from .base import HEADER, Arrays, JobLocation, Scheduler, Steps
 
@@ -69,7 +70,7 @@ class Local(Scheduler):
     ARRAYS = LocalArrays()
     STEPS: Steps = LocalSteps()
 
-    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Diagnosis, ...]:
         """Nobody waits for other jobs here.
 
         What needs nodes of others the plan refuses, the rest has no effect.
@@ -79,8 +80,9 @@ class Local(Scheduler):
             return ()
         what = "without a scheduler nothing waits for another job"
         instead = f"`runner wait {after.rpartition(':')[2]} && ...` waits, and takes over its code"
-        remedy = (change(leave_out=["dependency"]),)
-        return (Refusal(what, f"--dependency is {after}; {instead}", remedy),)
+        remedy = change(leave_out=["dependency"])
+        evidence = f"--dependency is {after}; {instead}"
+        return (refusal("dependency-without-queue", what, evidence, remedy),)
 
     def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         return [f"cd {shlex.quote(cwd)} || exit"]

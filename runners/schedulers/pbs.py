@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..core import shell
+from ..core.diagnosis import Diagnosis, refusal
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
 from ..core.model import JobSpec, Resources
-from ..core.plan import Plan, Refusal
+from ..core.plan import Plan
 from ..core.remedy import change
 from .base import Arrays, clock, limit_seconds
 from .qsub import Qsub, job_name, queue_options
@@ -65,7 +66,7 @@ class Pbs(Qsub):
     title, number = "PBS", re.compile(r".+")
     has = ("constraint", "mem", "dependency")
 
-    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Diagnosis, ...]:
         return (*super().refusals(spec, resources), *_unclear(resources))
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
@@ -96,23 +97,30 @@ class Pbs(Qsub):
             raise SystemFault(what, message, "qstat -x -f -F json") from None
 
 
-def _unclear(resources: Resources) -> Iterator[Refusal]:
+def _unclear(resources: Resources) -> Iterator[Diagnosis]:
     constraint = resources.constraint
     if constraint and not ATTRIBUTES.fullmatch(constraint):
-        yield Refusal(
+        yield refusal(
+            "constraint-not-of-scheduler",
             "PBS has no --constraint but attributes of nodes",
             f"--constraint is {constraint}, and not like system=polaris",
-            (change(leave_out=["constraint"]),),
+            change(leave_out=["constraint"]),
         )
     if resources.mem and not MEMORY.fullmatch(resources.mem):
-        yield Refusal(f"PBS reads no --mem {resources.mem}", "", (change(leave_out=["mem"]),))
+        yield refusal(
+            "mem-not-of-scheduler",
+            f"PBS reads no --mem {resources.mem}",
+            "",
+            change(leave_out=["mem"]),
+        )
     for option, text in (("gpus-per-node", resources.gpus_per_node), ("gres", resources.gres)):
         if text and _gpus(text) is None:
             what = f"PBS counts GPUs without a type or another name: --{option} {text}"
             number = text.rpartition(":")[2]
             gone = ["gres"] if option == "gres" else []
             remedy = change(gpus_per_node=number, leave_out=gone)
-            yield Refusal(what, "its resource is ngpus", (remedy,) if number.isdigit() else ())
+            remedies = [remedy] if number.isdigit() else []
+            yield refusal("gpus-not-of-scheduler", what, "its resource is ngpus", *remedies)
 
 
 def directives(plan: Plan) -> list[str]:

@@ -13,10 +13,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from ..core import gpus, shell
+from ..core.diagnosis import Diagnosis, refusal
 from ..core.errors import Refused, SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, Status
 from ..core.model import JobSpec, Resources
-from ..core.plan import Plan, Refusal
+from ..core.plan import Plan
 from ..core.remedy import change
 from .base import Scheduler, limit_seconds
 
@@ -35,10 +36,10 @@ class Qsub(Scheduler):
     number: re.Pattern[str]
     has: tuple[str, ...] = ()
 
-    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Refusal, ...]:
+    def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Diagnosis, ...]:
         return (*self._unknown(resources), *self._endless(resources))
 
-    def _unknown(self, resources: Resources) -> Iterator[Refusal]:
+    def _unknown(self, resources: Resources) -> Iterator[Diagnosis]:
         for name in (item.name for item in fields(resources)):
             value = getattr(resources, name)
             if value in (None, False) or name in (*HAS, *self.has):
@@ -47,18 +48,23 @@ class Qsub(Scheduler):
             wanted = gpus.on_a_node(resources)
             said = wanted[1] if wanted and replacement == GPUS else value
             options = {replacement.replace("_", "-"): said} if replacement else {}
-            yield Refusal(
+            yield refusal(
+                "option-not-of-scheduler",
                 f"{self.title} has no --{option}",
                 f"--{option} is {value}; --sbatch-arg takes any line of {self.title}'s own",
-                (change(options, leave_out=[option]),),
+                change(options, leave_out=[option]),
             )
 
-    def _endless(self, resources: Resources) -> Iterator[Refusal]:
-        limit, remedy = resources.time, (change(time="01:00:00"),)
+    def _endless(self, resources: Resources) -> Iterator[Diagnosis]:
+        limit, remedy = resources.time, change(time="01:00:00")
         if limit is None:
-            yield Refusal(f"{self.title} wants a time limit", "--time is not given", remedy)
+            yield refusal(
+                "time-missing", f"{self.title} wants a time limit", "--time is not given", remedy
+            )
         elif limit_seconds(limit) is None:
-            yield Refusal(f"{self.title} has no --time {limit}", "", remedy)
+            yield refusal(
+                "time-not-of-scheduler", f"{self.title} has no --time {limit}", "", remedy
+            )
 
     def opening(self, plan: Plan, paths: JobPaths, cwd: str, at_terminal: bool) -> list[str]:
         """Return the script's first steps: its folder, and the log, unless a terminal has it.

@@ -55,7 +55,7 @@ def from_json(text: str) -> list[Result]:
 
 def _result(item: dict[str, dict[str, Any]]) -> Result:
     said = item["verdict"]
-    for name in ("reasons", "remedies", "settings"):
+    for name in ("reasons", "remedies", "settings", "ids"):
         said[name] = tuple(said[name])
     return Result(Cell(**item["cell"]), Verdict(**said), Outcome(**item["real"]))
 

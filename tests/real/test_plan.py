@@ -210,4 +210,4 @@ def test_every_choice_has_a_reason(login: Login) -> None:
     assert choices(plan)["mpi"] == "pmix"
     assert "srun --mpi=pmix" in plan["script"]
     refused = planned(login, "-N", "2", "--controller", "mpi", "--mpi", "none", "torch_mnist")
-    assert refused["refusals"][0]["remedies"][0]["options"] == [["mpi", "pmix"]]
+    assert refused["diagnoses"][0]["remedies"][0]["options"] == [["mpi", "pmix"]]

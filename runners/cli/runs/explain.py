@@ -42,7 +42,8 @@ def explain_command(job: str | None, runs_dir: str | None, as_json: bool) -> Non
         meant = options.find_all(job, runs_dir)
     except NotFound as error:
         if not job or not Path(job).is_file():
-            error.evidence = error.evidence or (f"{job} is no file either" if job else "")
+            if job and not error.evidence:
+                error.change(evidence=f"{job} is no file either")
             raise
         _explain_text(Path(job), job, as_json)
         return

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import click
 
-from ...core import quoting
+from ...core import diagnosis, quoting
+from ...core.command_line import CommandLine
+from ...core.diagnosis import Diagnosis
 from ...core.errors import Refused
-from ...core.plan import Caution, Choice, Plan, Refusal
-from ...core.remedy import LAUNCH
+from ...core.plan import Choice, Plan
+from ...core.remedy import LAUNCH, Remedy
 from ...launching import gather, run_folder, suggest, working_remedies
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
@@ -42,46 +46,43 @@ def plan_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> N
 
 def _as_data(made: Plan) -> dict[str, Any]:
     here = invocation.command_line()
-
     working = working_remedies.instead(made, here)
-
-    def remedies(problem: Refusal) -> list[dict[str, Any]]:
-        shown = (
-            remedy for remedy in problem.remedies if remedy.kind != LAUNCH or remedy in working
-        )
-        return [suggest.as_json(remedy, here) for remedy in shown]
-
-    def against(caution: Caution) -> list[dict[str, Any]]:
-        tried = working_remedies.against(caution, here)
-        return [suggest.as_json(remedy, here) for remedy in tried]
-
-    return {
-        "works": not made.refusals,
-        "remedies": [suggest.as_json(remedy, here) for remedy in working],
-        "refusals": [
-            {"what": refusal.what, "evidence": refusal.evidence, "remedies": remedies(refusal)}
-            for refusal in made.refusals
-        ],
-        "choices": [asdict(choice) for choice in made.choices],
-        "variables": [
+    typed = partial(suggest.as_json, typed=here)
+    return diagnosis.document(
+        [diagnosis.as_data(found, typed) for found in _found(made, working, here)],
+        works=not made.refusals,
+        remedies=[typed(remedy) for remedy in working],
+        choices=[asdict(choice) for choice in made.choices],
+        variables=[
             {**asdict(variable), "value": quoting.path(variable.value)}
             for variable in made.variables
         ],
-        "warnings": [
-            {"what": warning.what, "remedies": against(warning)} for warning in made.warnings
-        ],
-        "script": run_folder.draft(made).text,
-    }
+        script=run_folder.draft(made).text,
+    )
+
+
+def _found(made: Plan, working: Collection[Remedy], here: CommandLine) -> Iterator[Diagnosis]:
+    """Yield why a plan is refused and what it warns of, each with what works of its remedies."""
+    for refusal in made.refusals:
+        yield replace(
+            refusal,
+            remedies=tuple(
+                remedy for remedy in refusal.remedies if remedy.kind != LAUNCH or remedy in working
+            ),
+        )
+    for warning in made.warnings:
+        yield replace(warning, remedies=tuple(working_remedies.against(warning, here)))
 
 
 def _print(made: Plan) -> None:
     rows = [[plan_view.label(c), plan_view.value(c), _because(c)] for c in made.choices]
     rows += [[v.name, quoting.path(v.value), v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
-    for caution in made.warnings:
-        click.echo(f"warning: {plan_view.warning(caution)}")
+    for warning in made.warnings:
+        click.echo(f"warning: {plan_view.warning(warning)}")
     for refusal in made.refusals:
-        click.echo("\n  ".join(filter(None, (f"refused: {refusal.what}", refusal.evidence))))
+        alone = replace(refusal, remedies=())  # those of all together follow
+        click.echo("refused: " + "\n".join(diagnosis.lines(alone)))
     here = invocation.command_line()
     for remedy in working_remedies.instead(made, here):
         click.echo(f"try: {suggest.text(remedy, here)}")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import click
 
 from ...contract.enums import Controller, ProcessGroup
+from ...core import diagnosis
+from ...core.diagnosis import Diagnosis
 from ...core.model import DataAccess, ImageAccess, LauncherName, Resources
-from ...core.plan import Caution, Choice, ChoiceId, GpuOfRank, Plan, Provider
+from ...core.plan import Choice, ChoiceId, GpuOfRank, Plan, Provider
 from ...core.text import count
 from ...launching import suggest
 from ...schedulers.base import limit_seconds
@@ -78,26 +83,26 @@ def warn_of_secrets() -> None:
 
 def warn(made: Plan) -> None:
     """Print the warnings of a plan that is accepted, also what it is refused for without force."""
-    for caution in made.warnings:
-        printer.tell(f"warning: {warning(caution)}")
+    for found in made.warnings:
+        printer.tell(f"warning: {warning(found)}")
     if made.refusals:
         from ...launching import working_remedies
 
         here = invocation.command_line()
         error = working_remedies.refused(made, here)
-        error.remedies = tuple(suggest.resolved(error.remedies, here))
+        error.change(remedies=tuple(suggest.resolved(error.remedies, here)))
         printer.tell(f"warning: submitted by force, although {error}")
 
 
-def warning(caution: Caution) -> str:
+def warning(found: Diagnosis) -> str:
     """Return a warning, with what to type against it on a line of its own."""
-    if not caution.remedies:
-        return caution.what
+    if not found.remedies:
+        return found.what
     from ...launching import working_remedies  # few warnings have any
 
     here = invocation.command_line()
-    commands = [suggest.text(remedy, here) for remedy in working_remedies.against(caution, here)]
-    return "\n  try: ".join([caution.what, *commands])
+    works = replace(found, remedies=tuple(working_remedies.against(found, here)))
+    return "\n".join(diagnosis.lines(works, partial(suggest.text, typed=here)))
 
 
 def show(made: Plan, verbose: bool) -> None:

@@ -101,8 +101,7 @@ def test_what_was_forced_has_the_commands_that_work_instead(folder: Path) -> Non
     flags = {**HERE, "nodes": 2, "launcher": "srun"}
     typed = CommandLine(settings=tuple(Given(*flag) for flag in flags.items()), trainer="train.py")
     error = working_remedies.refused(accepted(flags, force=True), typed)
-    error.remedies = tuple(suggest.resolved(error.remedies, typed))
-    (remedy,) = error.remedies
+    (remedy,) = suggest.resolved(error.remedies, typed)
     assert str(remedy).startswith("runner launch ")
     assert {"--nodes 1", "--launcher local"} <= set(
         map(" ".join, zip(str(remedy).split(), str(remedy).split()[1:]))

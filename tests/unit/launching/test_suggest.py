@@ -23,11 +23,11 @@ from runners.core.command_line import (
     read,
     without_secret,
 )
+from runners.core.diagnosis import Diagnosis, refusal
 from runners.core.errors import Refused
 from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
-from runners.core.plan import Refusal
 from runners.core.remedy import Remedy, advice, change, command, option_words, shell_line
 from runners.launching import suggest
 from runners.planning import search
@@ -188,19 +188,19 @@ def test_hostile_values_survive_in_what_is_offered(tmp_path: Path) -> None:
 def test_one_line_mends_all_faults() -> None:
     before = typed("launch", "--mem", "4G", "t")
     refusals = [
-        Refusal("no comment", "", (change(comment="pytorch"),)),
-        Refusal("memory", "", (change(leave_out=["mem"]),)),
-        Refusal("folder", "", (change(cwd="/scratch/ada"),)),
+        refusal("no-comment", "no comment", "", change(comment="pytorch")),
+        refusal("memory", "memory", "", change(leave_out=["mem"])),
+        refusal("folder", "folder", "", change(cwd="/scratch/ada")),
     ]
 
-    def offered(refusals: list[Refusal]) -> list[str]:
+    def offered(refusals: list[Diagnosis]) -> list[str]:
         return [suggest.text(each, before) for each in search.combined(refusals)]
 
     assert offered(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
     assert offered(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]
-    again = Refusal("type", "", (change(comment="tensorflow"),))
+    again = refusal("type", "type", "", change(comment="tensorflow"))
     assert offered([*refusals[:2], again]) == ["runner launch --comment tensorflow t"]
-    others = [*refusals, Refusal("image", "", (command("make", "build-gpu"),))]
+    others = [*refusals, refusal("image", "image", "", command("make", "build-gpu"))]
     assert "make build-gpu" in offered(others)
 
 

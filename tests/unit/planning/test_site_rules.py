@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from runners.core.diagnosis import Diagnosis
 from runners.core.model import ImageInfo, JobSpec, SchedulerName
-from runners.core.plan import Refusal, Variable
+from runners.core.plan import Variable
 from runners.core.site import Profile, Site
 from runners.core.trainer import Framework, Trainer
 from runners.planning import site_limits, site_rules
@@ -123,7 +124,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
 ]
 
 
-Checked = tuple[tuple[Refusal, ...], tuple[str, ...]]
+Checked = tuple[tuple[Diagnosis, ...], tuple[str, ...]]
 
 
 def decided(spec: JobSpec) -> JobResources:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from containers import lockfile
@@ -17,7 +19,7 @@ ALONE = (
     "the MPI in x.sif speaks PMIx, and srun --mpi=pmi2 offers PMI-2: every rank would be alone "
     "(world size 1)"
 )
-REFUSED = Verdict(False, (ALONE,), ("--mpi pmix",), ())
+REFUSED = Verdict(False, (ALONE,), ("--mpi pmix",), (), ("mpi-type-mismatch",))
 
 
 def world(hosts: str, size: int = 4, total: int = 10) -> str:
@@ -68,12 +70,14 @@ MPI = {"kind": "launch", "text": "runner launch --mpi pmix t", "options": [["mpi
 
 
 def test_a_verdict_is_read_from_the_plan() -> None:
+    refused = {"id": "mpi-type-mismatch", "severity": "failure", "what": ALONE, "remedies": [MPI]}
+    warned = {"id": "gpus-idle", "severity": "warning", "what": "idle", "remedies": []}
     plan = {
         "works": False,
-        "refusals": [{"what": ALONE, "evidence": "", "remedies": [MPI]}],
+        "diagnoses": [refused, warned],
         "variables": [{"name": "A", "value": "1"}],
     }
-    assert verdict.read(plan) == Verdict(False, (ALONE,), ("--mpi pmix",), ("A=1",))
+    assert verdict.read(plan) == replace(REFUSED, settings=("A=1",))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_a_verdict_is_read_from_the_plan() -> None:
         (REFUSED, outcome.SILENT, False),
         (REFUSED, outcome.HANG, False),
         (REFUSED, outcome.OTHER, False),
-        (Verdict(False, ("a reason nobody foresaw",), (), ()), outcome.ALONE, False),
+        (Verdict(False, ("unforeseen",), (), (), ("one-machine",)), outcome.ALONE, False),
     ],
 )
 def test_when_a_verdict_is_right(said: Verdict, kind: str, agrees: bool) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from runners.core.diagnosis import Diagnosis
 from runners.core.errors import Refused, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources, RuntimeName, SchedulerName
-from runners.core.plan import Refusal
 from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import job_status
@@ -31,9 +31,9 @@ PBS, COBALT = pbs.SCHEDULER, cobalt.SCHEDULER
 POLARIS = scripts.jobs()["polaris"]
 
 
-def refused(module: SchedulerName, **asked: object) -> tuple[Refusal, ...]:
+def refused(module: SchedulerName, **asked: object) -> tuple[Diagnosis, ...]:
     spec = replace(POLARIS.spec, resources=Resources(time="10", **asked))  # type: ignore[arg-type]
-    found: tuple[Refusal, ...] = SCHEDULERS[module].refusals(spec, spec.resources)
+    found: tuple[Diagnosis, ...] = SCHEDULERS[module].refusals(spec, spec.resources)
     return found
 
 
@@ -81,7 +81,7 @@ def test_what_a_scheduler_lacks_is_refused_by_name(
     assert only.remedies
 
 
-def told(found: Sequence[Refusal]) -> tuple[str, ...]:
+def told(found: Sequence[Diagnosis]) -> tuple[str, ...]:
     """The remedies of the first refusal, as text."""
     return tuple(map(str, found[0].remedies))
 
