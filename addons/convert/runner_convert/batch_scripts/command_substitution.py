@@ -67,7 +67,7 @@ def _by_one(command: Command, line: int, scope: Scope) -> Word | None:
 def _counted(commands: Sequence[Command]) -> str:
     """Say of what `wc` prints the number: nodes, lines of the file of nodes, GPUs; "" if other."""
     names = [command.name for command in commands]
-    texts = [word.text for each in commands for word in (*each.words, *each.inputs)]
+    texts = [word.text for command in commands for word in (*command.words, *command.inputs)]
     if "wc" not in names and "$=" not in texts:  # of sed -n
         return ""
     if names == ["nvidia-smi", "wc"] or any(_has(LISTS_OF_GPUS, text) for text in texts):
@@ -86,5 +86,5 @@ def _cuts_number(commands: Sequence[Command]) -> bool:
     """Whether this prints the last digits of the job's number, or a number made of them."""
     words = [word for command in commands for word in command.words]
     cut = any(command.name in ("tail", "cut", "expr", "rev") for command in commands)
-    own = any(name in word.text for word in words for name in JOB_NUMBERS)
-    return any(piece.digits for word in words for piece in word.unknown) or (cut and own)
+    of_job = any(name in word.text for word in words for name in JOB_NUMBERS)
+    return any(piece.digits for word in words for piece in word.unknown) or (cut and of_job)

@@ -92,8 +92,8 @@ class Command(Surroundings):
 
 def exclude(some: Iterable[str], others: Iterable[str]) -> bool:
     """Whether conditions are those of two branches, of which one runs."""
-    branches = dict(each.split(BRANCH_OF) for each in some if BRANCH_OF in each)
-    pairs = (each.split(BRANCH_OF) for each in others if BRANCH_OF in each)
+    branches = dict(condition.split(BRANCH_OF) for condition in some if BRANCH_OF in condition)
+    pairs = (condition.split(BRANCH_OF) for condition in others if BRANCH_OF in condition)
     return any(branches.get(of, number) != number for of, number in pairs)
 
 
@@ -208,12 +208,12 @@ def one_of_several(before: Value | None, values: Sequence[Value], name: str) -> 
     """Return a variable with one of several values; what they all begin with stays known."""
     several = isinstance(before, tuple)
     known = [] if before is None else _parts(before)
-    own = next((n for n, word in enumerate(known) if f"${name}" in word.text), len(known))
-    rests = [_behind(known[:own], _parts(v)) for v in values if isinstance(v, tuple) is several]
-    if not own or not all(rests) or len(rests) < len(values):
+    place = next((n for n, word in enumerate(known) if f"${name}" in word.text), len(known))
+    rests = [_behind(known[:place], _parts(v)) for v in values if isinstance(v, tuple) is several]
+    if not place or not all(rests) or len(rests) < len(values):
         others = [*([] if before is None else [before]), *values[:-1]]
         return undecided(values[-1], name, kinds.BRANCH, others)
-    words = (*known[:own], undecided(rests[-1], name, kinds.BRANCH, rests[:-1]))
+    words = (*known[:place], undecided(rests[-1], name, kinds.BRANCH, rests[:-1]))
     return words if several else join(words, " ", words[-1].line)
 
 

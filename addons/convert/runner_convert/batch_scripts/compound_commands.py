@@ -65,8 +65,8 @@ class _Reader(SimpleReader):
     def read_redirected_statement(self, node: Node, around: Surroundings) -> None:
         inputs, outputs, errors = list[Word](), list[Word](), list[Word]()
         document, behind = None, list[Word]()
-        heredocs = (each for each in node.children if each.type == "heredoc_redirect")
-        more = [each for heredoc in heredocs for each in heredoc.children_by_field_name("redirect")]
+        heredocs = (child for child in node.children if child.type == "heredoc_redirect")
+        more = [part for heredoc in heredocs for part in heredoc.children_by_field_name("redirect")]
         expander = self._expander(around)
         for child in [*node.children, *more]:
             if child.type == "heredoc_redirect":
@@ -95,9 +95,11 @@ class _Reader(SimpleReader):
     def _target(self, target: Node | None, redirect: Node, around: Surroundings) -> Word:
         """Return the file of a redirection; of >(tee FILE) that of tee."""
         if target is not None and target.type == "process_substitution":
-            own = replace(around, within="substitution", behind=(), pipe=(), background=False)
-            commands = self._subshell(target.children, own)
-            tees = [word for each in commands if each.name == "tee" for word in each.arguments]
+            inside = replace(around, within="substitution", behind=(), pipe=(), background=False)
+            commands = self._subshell(target.children, inside)
+            tees = [
+                word for command in commands if command.name == "tee" for word in command.arguments
+            ]
             if files := [word for word in tees if word.start[:1] != "-"]:
                 return files[0]
         return self._expander(around).word(target, self._line(redirect))
@@ -112,7 +114,7 @@ class _Reader(SimpleReader):
         last = first + stripped.index(mark.strip("'\"\\"))
         text = "\n".join(self.lines[first:last])
         lines = enumerate(self.lines[first:last], self.offset + first + 1)
-        self.content.embedded += [n for n, each in lines if each.startswith(self.marks)][:1]
+        self.content.embedded += [n for n, line in lines if line.startswith(self.marks)][:1]
         if mark[:1] in "'\"\\":
             return literal(text, self.offset + first + 1)
         quoted = QUOTE.sub(lambda found: "\\\\" * ((len(found[1]) + 1) // 2) + '\\"', text)
@@ -125,8 +127,8 @@ class _Reader(SimpleReader):
         self._subshell(node.children, around)
 
     def substitute(self, node: Node, around: Surroundings) -> Word:
-        own = replace(around, within="substitution", behind=(), pipe=(), background=False)
-        commands = self._subshell(node.children, own)
+        inside = replace(around, within="substitution", behind=(), pipe=(), background=False)
+        commands = self._subshell(node.children, inside)
         return printed(commands, syntax.source(node), self._line(node), self.scope)
 
     def read_function_definition(self, node: Node, around: Surroundings) -> None:
@@ -200,7 +202,7 @@ class _Reader(SimpleReader):
     def read_while_statement(self, node: Node, around: Surroundings) -> None:
         commands = node.children_by_field_name("condition")
         self._children(commands, replace(around, within="until"))
-        sets = [each for each in commands if _first(each) in ("read", "getopts")]
+        sets = [command for command in commands if _first(command) in ("read", "getopts")]
         names = [syntax.source(word) for command in sets for word in command.children[1:]]
         around = replace(around, inputs=()) if sets else around  # which the loop reads
         self._loop(node, around, [name for name in names if name.isidentifier()])

@@ -49,7 +49,9 @@ def _evaluate_binary(node: Node, expander: Expander, in_double: bool) -> bool | 
     pattern = "".join(text or "" for text in right)
     if operator == "=~" and not pattern.isidentifier():
         return None  # a regular expression
-    quoted = [part for each in operands for part in syntax.below(each, "string", "raw_string")]
+    quoted = [
+        part for operand in operands for part in syntax.below(operand, "string", "raw_string")
+    ]
     stars = in_double and not any("*" in syntax.source(part) for part in quoted)
     if set(left + pattern) & set("?[" if stars else "*?["):
         return None

@@ -53,9 +53,9 @@ def _image(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> Word
     """Return the image as the launch names it, or a place to fill in."""
     if image.text == OF_DIRECTIVE:
         image = script.job.get("image") or literal("", layer.line)
-    own = layer.name in DOCKERS and _is_own(script, image.text)
-    if own or not image.pieces:
-        why = f"{image.text} is an image of this machine's docker; {SAVED}" if own else EMPTY
+    built_here = layer.name in DOCKERS and _is_own(script, image.text)
+    if built_here or not image.pieces:
+        why = f"{image.text} is an image of this machine's docker; {SAVED}" if built_here else EMPTY
         draft.fill_in(layer.line, f"<image>: {why}")
         return literal("<image>", layer.line)
     if layer.name == PYXIS:
@@ -113,13 +113,15 @@ def _of_others(draft: LaunchLine, runtime: str, option: Option, image: Word) -> 
 
 def _is_own(script: Script, image: str) -> bool:
     """Whether a script makes an image of docker's, and does not push it."""
-    name, own = image.removesuffix(":latest"), False
-    for verb, rest in (pair for each in script.commands for pair in OF_IMAGES.findall(each.text)):
+    name, built_here = image.removesuffix(":latest"), False
+    for verb, rest in (
+        pair for command in script.commands for pair in OF_IMAGES.findall(command.text)
+    ):
         names = TAGS.findall(rest) if verb == "build" else rest.split()[-1:]
-        if name in (each.removesuffix(":latest") for each in names):
-            own = verb != "push" and "--push" not in rest
-        own = own or verb == "load"  # of a file that names its images
-    return own
+        if name in (tag.removesuffix(":latest") for tag in names):
+            built_here = verb != "push" and "--push" not in rest
+        built_here = built_here or verb == "load"  # of a file that names its images
+    return built_here
 
 
 def _docker_bind(draft: LaunchLine, value: Word, runtime: str) -> None:

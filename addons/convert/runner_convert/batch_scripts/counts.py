@@ -36,9 +36,9 @@ def starts(job: Directives, starter: Layer) -> int | None:
     """Return how many processes a starter starts, None where that is not known."""
     if total := starter.count("ntasks"):
         return total
-    each, nodes = starter.count("ntasks-per-node"), starter.count("nodes") or job.nodes or 1
-    own = each or starter.count("nodes")
-    return (each or job.tasks_per_node or 1) * nodes if own else job.tasks
+    per_node, nodes = starter.count("ntasks-per-node"), starter.count("nodes") or job.nodes or 1
+    counted = per_node or starter.count("nodes")
+    return (per_node or job.tasks_per_node or 1) * nodes if counted else job.tasks
 
 
 def _within(draft: LaunchLine, job: Directives, step: JobStep) -> None:
@@ -59,8 +59,8 @@ def _within(draft: LaunchLine, job: Directives, step: JobStep) -> None:
         if cpus >= ranks:
             draft.add("cpus-per-task", cpus // ranks)
     if times != 1:
-        what = f"{ranks} ranks" if ranks else "its ranks"
-        text = f"{inner.name} in each task of {outer.name}: the line starts {what} once"
+        ranks_text = f"{ranks} ranks" if ranks else "its ranks"
+        text = f"{inner.name} in each task of {outer.name}: the line starts {ranks_text} once"
         draft.look_at(inner.line, text)
 
 
@@ -75,18 +75,18 @@ def _nodes(draft: LaunchLine, job: Directives) -> None:
 
 def _tasks(draft: LaunchLine, job: Directives, srun: Layer) -> None:
     """The counts of srun come before those of the directives."""
-    own = {name: srun.get(name) for name in COUNTS}
-    values: dict[str, Word | str] = {name: own[name] or job.text(name) for name in COUNTS}
+    of_srun = {name: srun.get(name) for name in COUNTS}
+    values: dict[str, Word | str] = {name: of_srun[name] or job.text(name) for name in COUNTS}
     total, given = srun.get("ntasks"), job.text("ntasks")
-    if each := own["ntasks-per-node"]:
-        if not own["nodes"] and not job.has("nodes"):
-            _few_nodes(draft, job, total or job.get("ntasks"), each)
+    if per_node := of_srun["ntasks-per-node"]:
+        if not of_srun["nodes"] and not job.has("nodes"):
+            _few_nodes(draft, job, total or job.get("ntasks"), per_node)
         total, values["ntasks"] = None, ""
-    elif total and total.text != given and total.number == job.tasks and not own["nodes"]:
+    elif total and total.text != given and total.number == job.tasks and not of_srun["nodes"]:
         total, values["ntasks"] = None, given
     elif total and total.text != given:
         values["ntasks-per-node"] = ""
-    if not own["nodes"]:
+    if not of_srun["nodes"]:
         few = total.number if total else None
         values["nodes"] = str(few) if few and few < (job.nodes or 1) else ""
         if not values["nodes"]:
@@ -108,14 +108,14 @@ def _one_rank(draft: LaunchLine, job: Directives, starter: Layer) -> None:
 def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
     """The counts of mpirun: so many on each node, else in all, else those of the directives."""
     _nodes(draft, job)
-    total, each = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
+    total, per_node = mpirun.get("ntasks"), mpirun.get("ntasks-per-node")
     parts = (mpirun.get("map-by") or literal("")).split(":")
-    each = parts[1] if [part.text for part in parts[:3:2]] == ["ppr", "node"] else each
+    per_node = parts[1] if [part.text for part in parts[:3:2]] == ["ppr", "node"] else per_node
     given = job.text("ntasks-per-node"), job.text("ntasks")
     on_gpus = (job.gpus_per_node or 0) * (job.nodes or 0)
-    if each is not None:
-        draft.add("ntasks-per-node", each)
-        _few_nodes(draft, job, total, each)
+    if per_node is not None:
+        draft.add("ntasks-per-node", per_node)
+        _few_nodes(draft, job, total, per_node)
     elif total is None or (total.number and total.number == job.tasks and any(given)):
         for name, value in zip(("ntasks-per-node", "ntasks"), given):
             if value:
@@ -127,7 +127,7 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
             draft.add("nodes", total.number)
     elif not draft.has("nodes") and (job.nodes or 1) > 1:
         draft.add("nodes", job.nodes)
-    ranks = each.number if each else (mpirun.count("ntasks") or 0) // (job.nodes or 1)
+    ranks = per_node.number if per_node else (mpirun.count("ntasks") or 0) // (job.nodes or 1)
     cpus = mpirun.get("cpus-per-task") or _cpus_of_rank(job, ranks or job.tasks_per_node or 1)
     if cpus:
         draft.add("cpus-per-task", cpus)
@@ -135,29 +135,29 @@ def _processes(draft: LaunchLine, job: Directives, mpirun: Layer) -> None:
 
 def _cpus_of_rank(job: Directives, ranks: int) -> int:
     """Return the CPUs of each of a node's `ranks`, 0 where nothing tells them."""
-    own, in_all = job.count("cpus-per-task") or 0, ranks * (job.nodes or 1)
-    if own and in_all > (job.tasks or in_all):  # those of a task, which several ranks share
-        own = own * (job.tasks or 1) // in_all or 1
+    cpus, in_all = job.count("cpus-per-task") or 0, ranks * (job.nodes or 1)
+    if cpus and in_all > (job.tasks or in_all):  # those of a task, which several ranks share
+        cpus = cpus * (job.tasks or 1) // in_all or 1
     share = (job.count("ncpus") or 0) // ranks  # of a chunk of PBS
-    return own or (share if share > 1 else 0)
+    return cpus or (share if share > 1 else 0)
 
 
-def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, each: Word) -> None:
+def _few_nodes(draft: LaunchLine, job: Directives, total: Word | None, per_node: Word) -> None:
     """Take as many nodes as the ranks need, of those that the job has if it says how many."""
-    if total and total.number and each.number:
-        nodes, odd = -(-total.number // each.number), total.number % each.number
+    if total and total.number and per_node.number:
+        nodes, odd = -(-total.number // per_node.number), total.number % per_node.number
         if nodes < (job.nodes or 1) or (nodes > 1 and not job.has("nodes", "nodelist")):
             draft.add("nodes", nodes)
         if odd:
             draft.add("ntasks", total)
             draft.drop("ntasks-per-node")
-    elif total and total is not each and total.has(BRANCH):
-        draft.add("nodes", literal(f"<{total.text} / {each.text}>", total.line))
+    elif total and total is not per_node and total.has(BRANCH):
+        draft.add("nodes", literal(f"<{total.text} / {per_node.text}>", total.line))
         draft.note(total)
         return
-    factors = ("NODES", each.text.strip("${}").split(":")[0])  # of $((N * SLURM_NNODES))
+    factors = ("NODES", per_node.text.strip("${}").split(":")[0])  # of $((N * SLURM_NNODES))
     if total and not total.number and not any(name in total.text for name in factors):
-        text = f"{total.text} ranks in all: the line starts {each.text} on each of its nodes"
+        text = f"{total.text} ranks in all: the line starts {per_node.text} on each of its nodes"
         draft.look_at(total.line, text)
 
 
@@ -188,8 +188,8 @@ def _agents(draft: LaunchLine, job: Directives, agent: Layer, starter: Layer, pa
         draft.add("nodes", 1)
     else:
         _nodes(draft, job)
-        if own := starter.get("nodes"):
-            draft.add("nodes", own)
+        if nodes := starter.get("nodes"):
+            draft.add("nodes", nodes)
         elif not draft.has("nodes") and (job.nodes or 1) > 1:
             draft.add("nodes", job.nodes or 1)
     ranks = ranks_of_agent(agent, job)
@@ -236,12 +236,12 @@ def _accelerate(agent: Layer, job: Directives) -> Word | None:
 
 def _cpus(draft: LaunchLine, job: Directives, ranks: int | None, starter: Layer) -> None:
     """Share the CPUs of an agent, or of PBS's chunk; without srun it has those of all tasks."""
-    own, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
+    cpus, chunk = job.count("cpus-per-task"), job.count("ncpus") or 0
     tasks = job.tasks_per_node if starter else job.first_tasks
-    total = chunk or (own or (0 if starter else 1)) * (tasks or 0)
+    total = chunk or (cpus or (0 if starter else 1)) * (tasks or 0)
     if total and ranks and (chunk or total % ranks == 0):
-        if own or total // ranks > 1:
+        if cpus or total // ranks > 1:
             draft.add("cpus-per-task", total // ranks)
-    elif (own or 1) > 1:
-        text = f"--cpus-per-task={own}: those of an agent; the launch takes those of a rank"
+    elif (cpus or 1) > 1:
+        text = f"--cpus-per-task={cpus}: those of an agent; the launch takes those of a rank"
         draft.lose(job.line_of("cpus-per-task"), text)

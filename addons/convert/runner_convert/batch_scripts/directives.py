@@ -58,15 +58,15 @@ class Directives(Lookup):
 
     @property
     def _packed(self) -> int | None:
-        tasks, each = self.count("ntasks"), self.count("ntasks-per-node")
-        return -(-tasks // each) if tasks and each else None
+        tasks, per_node = self.count("ntasks"), self.count("ntasks-per-node")
+        return -(-tasks // per_node) if tasks and per_node else None
 
     @property
     def tasks_per_node(self) -> int | None:
         """The tasks of each node, None where Slurm decides; 1 where the script says nothing."""
-        each, tasks, nodes = self.count("ntasks-per-node"), self.count("ntasks"), self.nodes
-        if each and not (tasks and nodes and tasks < each * nodes):  # else it is the most
-            return each
+        per_node, tasks, nodes = self.count("ntasks-per-node"), self.count("ntasks"), self.nodes
+        if per_node and not (tasks and nodes and tasks < per_node * nodes):  # else it is the most
+            return per_node
         if tasks and nodes:
             return tasks // nodes if tasks % nodes == 0 else None
         if tasks or self.has("ntasks-per-gpu", "ntasks-per-socket"):
@@ -80,8 +80,8 @@ class Directives(Lookup):
 
     @property
     def tasks(self) -> int | None:
-        each, nodes = self.tasks_per_node, self.nodes
-        return self.count("ntasks") or (each * nodes if each and nodes else None)
+        per_node, nodes = self.tasks_per_node, self.nodes
+        return self.count("ntasks") or (per_node * nodes if per_node and nodes else None)
 
     @property
     def wants_gpus(self) -> bool:
@@ -93,16 +93,16 @@ class Directives(Lookup):
     @property
     def gpus_per_node(self) -> int | None:
         """The GPUs of each node, None where that is not said."""
-        if each := self.text("gpus-per-node"):
-            return gpus.typed(each)[1]
+        if request := self.text("gpus-per-node"):
+            return gpus.typed(request)[1]
         if in_gres := gpus.in_gres(self.text("gres")):
             return in_gres[1]
         nodes, tasks = self.nodes, self.tasks_per_node
         if total := self.text("gpus"):
             count = gpus.typed(total)[1]
             return count // nodes if nodes and count % nodes == 0 else None
-        if each := self.text("gpus-per-task"):
-            return gpus.typed(each)[1] * tasks if tasks else None
+        if request := self.text("gpus-per-task"):
+            return gpus.typed(request)[1] * tasks if tasks else None
         return None
 
     @property
@@ -172,7 +172,7 @@ def _with_ranks_by_gpus(job: Directives) -> Sequence[Option]:
     if job.has("ntasks"):
         return job.options
     if ranks and gpus_of_node and not job.has("ntasks-per-node"):
-        others = [each for each in job.options if each.name != "ntasks-per-gpu"]
+        others = [option for option in job.options if option.name != "ntasks-per-gpu"]
         line = job.line_of("ntasks-per-gpu")
         return [*others, _option("ntasks-per-node", str(ranks * gpus_of_node), line)]
     if share and total >= share:
@@ -192,7 +192,7 @@ def _is(line: str, mark: str) -> bool:
 def head(text: str) -> Iterator[tuple[int, str]]:
     """Return the lines before the first command, as sbatch does: comments and empty ones."""
     lines = enumerate(text.split("\n"), 1)
-    return takewhile(lambda each: each[1][:1] == "#" or not each[1].strip(), lines)
+    return takewhile(lambda numbered: numbered[1][:1] == "#" or not numbered[1].strip(), lines)
 
 
 def late(comments: Mapping[int, str], text: str, scheduler: str) -> Iterator[int]:
@@ -236,10 +236,10 @@ def _resources(text: str, line: int) -> Iterator[Option]:
         elif name in ("select", "nodes"):
             count, _, rest = value.partition(":")
             yield _option("nodes", count, line)
-            for each in rest.split(":") if rest else ():
-                key, _, number = each.partition("=")
+            for part in rest.split(":") if rest else ():
+                key, _, number = part.partition("=")
                 name = OF_CHUNKS.get(key, key) if number else "property"
                 yield _option(name, number or key, line)
         else:
-            own = "time" if name == "walltime" else OF_CHUNKS.get(name, name)  # of one chunk
-            yield _option(own, value, line)
+            setting = "time" if name == "walltime" else OF_CHUNKS.get(name, name)  # of one chunk
+            yield _option(setting, value, line)

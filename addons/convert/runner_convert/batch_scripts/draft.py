@@ -54,13 +54,13 @@ class LaunchLine:
             self.note(word)
 
     def drop(self, *names: str) -> None:
-        self.options = [each for each in self.options if each[0] not in names]
+        self.options = [option for option in self.options if option[0] not in names]
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
 
     def text_of(self, name: str) -> str:
-        return next((value.text for each, value in self.options if each == name and value), "")
+        return next((value.text for option, value in self.options if option == name and value), "")
 
     def note(self, word: Word) -> None:
         """Say which pieces of a word only the run knows."""

@@ -46,7 +46,11 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
         return
     modules.add(draft, script, step, profile)
     for command in filter(_chooses, commands_before(script, step)):
-        decided = [each for each in command.conditions if each not in step.command.conditions]
+        decided = [
+            condition
+            for condition in command.conditions
+            if condition not in step.command.conditions
+        ]
         if decided and not command.within:
             draft.look_at(command.line, f"{command.text}: {decided[-1]} decides this")
 
@@ -59,28 +63,30 @@ def _chooses(command: Command) -> bool:
 def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
     """Say what of the script's shell a program that ssh or pbsdsh starts does not have."""
     before = script.content.commands[: step.command.order]
-    chosen = [each.text for each in before if _chooses(each)]
+    chosen = [command.text for command in before if _chooses(command)]
     starter = step.starter.name
     if words := [*(name for name in step.command.exports if name not in PLACE), *chosen]:
         draft.leave_out(step.line, f"{', '.join(words)}: {starter} does not pass {them(words)} on")
     if any(MOVED.search(piece.source) for word in step.program for piece in word.unknown):
         draft.folder = unknown("$HOME", ENVIRONMENT, step.line)  # in which $PWD is another one
-    elif not any(each.name == "cd" for each in step.inner):
+    elif not any(command.name == "cd" for command in step.inner):
         text = f"{starter} starts it in your home folder: launch it there"
         draft.look_at(step.line, text)
 
 
 def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
     """Put the environment of an agent in an image first on its PATH, or do without the agent."""
-    own = [step.environment, *map(activated, step.inner)]
+    if not step.agent or trainer.without_agent(step):
+        return
     apptainer = step.container.name in APPTAINER
     more = {o.name for o in step.agent.options if not o.name.startswith(GIVEN)} - OF_COUNTS - PLAIN
-    for each in filter(None, own if step.agent and not trainer.without_agent(step) else ()):
-        if apptainer and each.text.startswith("/") and each.portable:
-            draft.add("env", compose(("PREPEND_PATH=", *each.pieces, "/bin"), each.line))
+    for environment in filter(None, [step.environment, *map(activated, step.inner)]):
+        if apptainer and environment.text.startswith("/") and environment.portable:
+            path = compose(("PREPEND_PATH=", *environment.pieces, "/bin"), environment.line)
+            draft.add("env", path)
         elif more:
-            text = f"runner starts the image's own {step.agent.name}, not that of {each.text}"
-            step.problems.append((step.line, text))
+            text = f"runner starts the image's own {step.agent.name}"
+            step.problems.append((step.line, f"{text}, not that of {environment.text}"))
         else:
             step.bare = True
             for value in step.agent.values("mixed-precision"):
@@ -95,7 +101,7 @@ def _folder(word: Word | None) -> Word | None:
 def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     draft.add("runtime", "none")
     commands = commands_before(script, step, *step.inner)
-    found = ((_activated(each, step), bool(each.arguments[1:])) for each in commands)
+    found = ((_activated(command, step), bool(command.arguments[1:])) for command in commands)
     names = [(literal(""), False), *((word, named) for word, named in found if word is not None)]
     name, named = (step.environment, step.by_name) if step.environment else names[-1]
     folder = _conda_folder(script, name.text)
@@ -143,8 +149,8 @@ def activated(command: Command) -> Word | None:
 
 def _activated(command: Command, step: JobStep) -> Word | None:
     """Return the environment that a command activates, as it is named where the step starts."""
-    name, folder, own = activated(command), command.folder, step.outside.folder
-    moved = (folder.text if folder else "") != (own.text if own else "")
+    name, folder, outside = activated(command), command.folder, step.outside.folder
+    moved = (folder.text if folder else "") != (outside.text if outside else "")
     if name is None or command in step.inner or not moved or name.text[:1] in ("/", "$", "~", ""):
         return name
     below = (name.start.removeprefix("./"), *name.pieces[1 if name.start else 0 :])

@@ -151,29 +151,29 @@ class Expander:
         """Return ${NAME:-other}, ${NAME: -4} and the like."""
         name, sign = syntax.source(inner[0]), syntax.source(inner[1])
         if sign in (":-", "-", ":=", "=", ":?", "?", ":+", "+"):
-            other = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
-            return self._or_other(word, name, sign, other, at)
+            alternative = self.word(inner[2], at) if len(inner) > 2 else literal("", at)
+            return self._or_other(word, name, sign, alternative, at)
         # With a $ in it its value is the script's, not the user's shell's.
         of_script = [kinds.BRANCH] if "$" in text[1:] else []
         kinds_of = [*of_script, *(piece.kind for piece in word.unknown)]
         digits = name in JOB_NUMBERS and sign in (":", "%", "#", "##")
         return self._as_in_shell(name, text, kinds_of, at, digits)
 
-    def _or_other(self, word: Word, variable: str, sign: str, other: Word, at: int) -> Word:
+    def _or_other(self, word: Word, variable: str, sign: str, alternative: Word, at: int) -> Word:
         """Return ${NAME:-other}, ${NAME:+other} and the like."""
-        name, own, if_set = variable, variable in self.scope.variables, "+" in sign
-        if own and not if_set and (first := _copied(word)):
-            name, own = first, False  # both may be empty
+        name, of_script, if_set = variable, variable in self.scope.variables, "+" in sign
+        if of_script and not if_set and (first := _copied(word)):
+            name, of_script = first, False  # both may be empty
         always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH) or "?" in sign
-        if not own and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
+        if not of_script and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
             return word
-        if own and (word.known is not None or not if_set):
+        if of_script and (word.known is not None or not if_set):
             filled = bool(word.pieces) or not sign.startswith(":")
             word = literal("", at) if if_set else word
-            return other if filled == if_set else word
+            return alternative if filled == if_set else word
         kinds_of = [piece.kind for piece in word.unknown]
-        kinds_of += [piece.kind for piece in other.unknown if piece.kind != kinds.ENVIRONMENT]
-        text = f"${{{name}{sign.replace('=', '-')}{other.escaped(BRACED)}}}"
+        kinds_of += [piece.kind for piece in alternative.unknown if piece.kind != kinds.ENVIRONMENT]
+        text = f"${{{name}{sign.replace('=', '-')}{alternative.escaped(BRACED)}}}"
         result = self._as_in_shell(name, text, kinds_of[::-1], at)
         if sign in (":=", "="):
             self.scope.variables[variable] = result
@@ -224,10 +224,10 @@ class Expander:
             if piece.padded and not based:
                 self.octal(at)
         text, names = syntax.source(node), [piece.source[1:].strip("{}") for _, piece in pieces]
-        own = all(name.isidentifier() and name in text for name in names)
+        only_names = all(name.isidentifier() and name in text for name in names)
         whose = (piece.kind for _, piece in pieces if piece.kind != kinds.ENVIRONMENT)
         kind = next(whose, kinds.COMMAND)
-        if kind == kinds.RUN and not (own and len(pieces) == len(parts)):
+        if kind == kinds.RUN and not (only_names and len(pieces) == len(parts)):
             kind = kinds.COMMAND  # the shell of a rank has other values
         cut = any(name in text for name in JOB_NUMBERS) and "%" in text
         digits = cut or any(piece.digits for _, piece in pieces)

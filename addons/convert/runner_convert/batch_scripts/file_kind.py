@@ -38,7 +38,7 @@ def kind_of(text: str, name: str, given: Sequence[str], chosen: FileKind | None 
     if wrong and kind is FileKind.BATCH:
         raise UsageError(f"{wrong[0]} is for a definition", "a launch line is printed")
     if wrong:
-        others = next(other for other, options in OPTIONS.items() if wrong[0] in options)
+        others = next(other_kind for other_kind, options in OPTIONS.items() if wrong[0] in options)
         what = "a batch script" if others is FileKind.BATCH else f"a {others}"
         raise UsageError(f"{name} is read as a {kind}", f"{wrong[0]} is for {what}")
     return kind

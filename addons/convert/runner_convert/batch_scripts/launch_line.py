@@ -32,7 +32,7 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     logs.add(launch, script, step)
     _of_agent(launch, step)
     problems = [*_problems(step)]
-    launch.lost += [*problems, *(Note(*each) for each in step.dropped)]
+    launch.lost += [*problems, *(Note(*dropped) for dropped in step.dropped)]
     launch.notes += map(Note._make, step.notes)
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
     launch.possible = not (problems or script.job.hetjob or cluster)
@@ -71,10 +71,10 @@ def _of_agent(draft: LaunchLine, step: JobStep) -> None:
     agent, direct = step.agent, not draft.has("launcher")
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
-    for each in step.inner if agent and not direct else ():
-        own = unwrap(each).agent or environment.activated(each)
-        if does_more(each) and each.name != "cd" and not own:
-            draft.lose(each.line, f"{each.text}: not run on each node")
+    for command in step.inner if agent and not direct else ():
+        has_agent = unwrap(command).agent or environment.activated(command)
+        if does_more(command) and command.name != "cd" and not has_agent:
+            draft.lose(command.line, f"{command.text}: not run on each node")
 
 
 def _problems(step: JobStep) -> Iterator[Note]:
@@ -82,7 +82,7 @@ def _problems(step: JobStep) -> Iterator[Note]:
     yield from map(Note._make, step.problems)
     command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
     inputs = () if step.fed else command.inputs
-    for word in (each for each in inputs if each.text != "/dev/null"):
+    for word in (redirected for redirected in inputs if redirected.text != "/dev/null"):
         yield Note(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
     if named and command.background and command.loops and not is_part(step):
         yield Note(step.line, "the rounds of this loop run together")
@@ -100,10 +100,14 @@ def _site(draft: LaunchLine, script: Script) -> Profile | None:
     draft.add("scheduler", job.scheduler)
     profile = load.profile(name, os.environ) if draft.has("site") else script.site.profile
     arguments = map(str, profile.launch.get("sbatch-arg", ())) if profile else ()
-    given = [each.partition("filesystems=")[2] for each in arguments if "filesystems=" in each]
-    own = job.text("filesystems")
-    if profile and own and given and {*own.split(":")} != {*given[0].split(":")}:
-        text = f"filesystems={own}: the profile of {profile.name} has {given[0]}"
+    given = [
+        argument.partition("filesystems=")[2]
+        for argument in arguments
+        if "filesystems=" in argument
+    ]
+    filesystems = job.text("filesystems")
+    if profile and filesystems and given and {*filesystems.split(":")} != {*given[0].split(":")}:
+        text = f"filesystems={filesystems}: the profile of {profile.name} has {given[0]}"
         draft.look_at(job.line_of("filesystems"), text)
     return profile
 
@@ -123,8 +127,8 @@ def _of_starters_options(draft: LaunchLine, starter: Layer) -> None:
     placing = dict.fromkeys(o.name for o in starter.options if o.name in PLACING)
     if placing and starter.name not in ("", "srun", "horovodrun"):
         draft.leave_out(starter.line, f"{', '.join(placing)}: runner places ranks")
-    own = starter.options if starter.name != "srun" else ()  # which gets them
-    for option in (each for each in own if each.name not in STARTERS[starter.name].long):
+    options = starter.options if starter.name != "srun" else ()  # which gets them
+    for option in (option for option in options if option.name not in STARTERS[starter.name].long):
         draft.lose(option.line, f"{starter.name} -{option.name}")
 
 

@@ -71,16 +71,18 @@ def _add(
 
 def _logs(script: Script, step: JobStep) -> Logs:
     """Return the files of a step: those that srun writes, its redirections, tee's, and exec's."""
-    own = step.starter if step.starter.name == "srun" else Layer()
+    srun = step.starter if step.starter.name == "srun" else Layer()
     before = script.content.commands[: step.command.order]
     execs = [c for c in reversed(before) if c.text == "exec" and c.outputs and not c.within]
     inner = [command for command in step.inner if not command.within]
     commands = [*inner, step.command, *execs]
-    outputs = [*own.values("output"), *_tee(script, step)]
-    outputs += [word for each in commands for word in each.outputs if word not in each.errors]
-    errors = [*own.values("error"), *(word for each in commands for word in each.errors)]
+    outputs = [*srun.values("output"), *_tee(script, step)]
+    outputs += [
+        word for command in commands for word in command.outputs if word not in command.errors
+    ]
+    errors = [*srun.values("error"), *(word for command in commands for word in command.errors)]
     others = [c for exec_ in execs for c in exec_.conditions if c not in step.command.conditions]
-    ranks = [word for each in (step.starter, step.launcher) for word in each.values(*OF_RANKS)]
+    ranks = [word for layer in (step.starter, step.launcher) for word in layer.values(*OF_RANKS)]
     return Logs(_kept(outputs), _kept(errors), ranks, "".join(others[:1]))
 
 
@@ -93,7 +95,7 @@ def _tee(script: Script, step: JobStep) -> list[Word]:
     if "tee" not in step.command.pipe:
         return []
     behind = script.content.commands[step.command.order + 1 :]
-    tee = next((each for each in behind if each.name == "tee"), None)
+    tee = next((command for command in behind if command.name == "tee"), None)
     return [word for word in tee.arguments if word.start[:1] != "-"][:1] if tee else []
 
 

@@ -17,8 +17,10 @@ MPI_MODULES = ("openmpi", "mpich", "impi", "intelmpi", "intel-mpi", "mvapich2", 
 def commands_before(script: Script, step: JobStep, *more: Command) -> list[Command]:
     """Return the commands that may run before a step: not those of another branch."""
     around = () if step.remote else script.content.commands[: step.command.order + 1]
-    commands = (*around, *(each for each in more if each.line <= step.line))
-    return [each for each in commands if not exclude(step.command.conditions, each.conditions)]
+    commands = (*around, *(command for command in more if command.line <= step.line))
+    return [
+        command for command in commands if not exclude(step.command.conditions, command.conditions)
+    ]
 
 
 def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | None) -> None:
@@ -28,10 +30,10 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
     loaded = profile.launch.get("module", []) if profile else []
     alone = step.image is not None and step.layers[0].kind != "starter"
     for name, line in script.modules(step.command.order, step.command.conditions).items():
-        own = name.partition("/")[0].lower()
-        if name in loaded or own in loaded:
+        family = name.partition("/")[0].lower()
+        if name in loaded or family in loaded:
             draft.leave_out(line, f"module {name}: the site's profile loads it")
-        elif alone and own in MPI_MODULES:
+        elif alone and family in MPI_MODULES:
             draft.leave_out(line, f"module {name}: the host's MPI is not used in the container")
         else:
             draft.add("module", name)

@@ -121,7 +121,7 @@ def _known(command: Command, script: Script) -> bool:
         return False
     known = _known_by_arguments(command)
     if known is None and step.inner and not (is_part(step) and runs_python(step)):
-        return all(_known(each, script) for each in step.inner)
+        return all(_known(command, script) for command in step.inner)
     if known is None:
         names = {command.name, *step.names[:1]}
         return (is_part(step) and runs_python(step)) or bool(names & KNOWN)
@@ -159,8 +159,8 @@ def to_look_at(script: Script, lines: int) -> Iterator[Note]:
     steps = script.steps
     if line := script.content.ended:
         yield Note(line, "from here on nothing runs: the script has ended before")
-    for each in script.content.refusals:
-        yield Note(each.line, f"{each.text}: the script ends here until it is filled in")
+    for refusal in script.content.refusals:
+        yield Note(refusal.line, f"{refusal.text}: the script ends here until it is filled in")
     for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"
@@ -181,6 +181,8 @@ def to_look_at(script: Script, lines: int) -> Iterator[Note]:
 def _together(script: Script) -> bool:
     """Whether all steps run beside each other: no `wait` stands between them."""
     started = [step.command for step in script.steps]
-    places = [n for n, each in enumerate(script.content.commands) if each in started]
-    waits = any(each.name == "wait" for each in script.content.commands[places[0] : places[-1]])
-    return not waits and all(each.background for each in started[:-1])
+    places = [n for n, command in enumerate(script.content.commands) if command in started]
+    waits = any(
+        command.name == "wait" for command in script.content.commands[places[0] : places[-1]]
+    )
+    return not waits and all(command.background for command in started[:-1])

@@ -39,7 +39,7 @@ class KnownOptions:
         single: bool = False, dashes: bool = False, kind: str = "", also: str = "", same: str = "",
     ) -> None:  # fmt: skip
         self.values, self.flags, self.pairs, self.last = map(names, (values, flags, pairs, last))
-        pairs_of = (dict(each.split("=") for each in text.split()) for text in (short, same))
+        pairs_of = (dict(pair.split("=") for pair in text.split()) for text in (short, same))
         self.short, self.same = pairs_of
         self.long = self.values | self.flags | self.pairs
         self.single, self.dashes, self.kind, self.also = single, dashes, kind, also.split()
@@ -231,7 +231,7 @@ OPTIONS = {name: KnownOptions(**table) for name, table in TABLES["options"].item
 
 def _of_kind(kind: str) -> dict[str, KnownOptions]:
     of_kind = ((name, known) for name, known in OPTIONS.items() if known.kind == kind)
-    return {each: known for name, known in of_kind for each in (name, *known.also)}
+    return {word: known for name, known in of_kind for word in (name, *known.also)}
 
 
 STARTING = ("starter", "container", "agent")

@@ -80,9 +80,9 @@ def _launch(report: ScriptReport, draft: LaunchLine) -> Iterator[str]:
 
 
 def findings_as_text(findings: Iterable[ScriptFinding]) -> Iterator[str]:
-    for each in findings:
-        yield f"{_place(each.line)}{each.code}: {each.what}"
-        yield f"    right: {each.right}"
+    for finding in findings:
+        yield f"{_place(finding.line)}{finding.code}: {finding.what}"
+        yield f"    right: {finding.right}"
 
 
 def _place(line: int) -> str:
@@ -115,4 +115,4 @@ def _rows(notes: Iterable[Note]) -> list[dict[str, Any]]:
 
 
 def findings_as_json(findings: Iterable[ScriptFinding]) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "page": f"{PAGE}#{each.code}"} for each in findings]
+    return [{**finding._asdict(), "page": f"{PAGE}#{finding.code}"} for finding in findings]

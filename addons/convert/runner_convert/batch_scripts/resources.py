@@ -38,17 +38,17 @@ def add(draft: LaunchLine, job: Directives, step: JobStep) -> None:
                 text = f"--{option.name}={option.text}: this does not run in that image"
                 draft.lose(option.line, text)
     options = step.starter.options if step.starter.name == "srun" else ()
-    options = [each for each in options if not is_part(step) or each.name not in OF_PART]
-    own = [each for each in options if each.name in (*OF_GPUS, "gres")]
-    if any(each.name != "gres" or gpus.in_gres(each.text) for each in own):
+    options = [option for option in options if not is_part(step) or option.name not in OF_PART]
+    of_gpus = [option for option in options if option.name in (*OF_GPUS, "gres")]
+    if any(option.name != "gres" or gpus.in_gres(option.text) for option in of_gpus):
         _drop_gpus(draft)
         if job.gpu_types and not job.gpu_type:
             text = f"GPUs of {' and '.join(sorted(job.gpu_types))}: the step asks for its own"
             draft.lose(job.line_of("gres", *OF_GPUS, "gpus-per-task"), text)
     for option in options:
-        _srun(draft, _of_type(option, job.gpu_type) if option in own else option)
+        _srun(draft, _of_type(option, job.gpu_type) if option in of_gpus else option)
     if not job.scheduler:  # srun itself asks for the job
-        for option in (each for each in options if each.name in OF_JOB):
+        for option in (option for option in options if option.name in OF_JOB):
             _setting(draft, option.name, option.value, option.line)
     if not job.scheduler:
         text = "no directives: add what the submission asks for, as --nodes and --gpus-per-node"

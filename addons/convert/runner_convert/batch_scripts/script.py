@@ -42,7 +42,9 @@ class Script:
     @cached_property
     def steps(self) -> tuple[JobStep, ...]:
         """What starts a training; a program of the first node beside it, or a server, is none."""
-        listed = [unwrap(each) for each in self.content.commands if each.within != "substitution"]
+        listed = [
+            unwrap(command) for command in self.content.commands if command.within != "substitution"
+        ]
         _add_images(listed)
         listed = [step for step in listed if starts_training(step)]
         launched = any(step.layers for step in listed)
@@ -56,9 +58,11 @@ class Script:
     @cached_property
     def clusters(self) -> list[Command]:
         """The commands that start a cluster of their own, as Ray's, or give it work."""
-        named = [(each, unwrap(each).names) for each in self.content.commands]
-        of_clusters = [(each, name) for each, name in named if programs.CLUSTERS & {*name[:1]}]
-        return [each for each, name in of_clusters if name[1:2] not in (["stop"], ["status"])]
+        named = [(command, unwrap(command).names) for command in self.content.commands]
+        of_clusters = [
+            (command, name) for command, name in named if programs.CLUSTERS & {*name[:1]}
+        ]
+        return [command for command, name in of_clusters if name[1:2] not in (["stop"], ["status"])]
 
     @property
     def commands(self) -> Iterator[Command]:
@@ -71,24 +75,28 @@ class Script:
         """The modules that are loaded at a command, without those that `conditions` exclude."""
         loaded: dict[str, int] = {}
         for command in self.content.commands:
-            other = exclude(conditions, command.conditions)
-            if command.name not in MODULES or command.order > order or other:
+            excluded = exclude(conditions, command.conditions)
+            if command.name not in MODULES or command.order > order or excluded:
                 continue
             verb, words = module_command(command)
             names = [word.text for word in words if not word.unknown]
             if verb in ("purge", "reset"):
                 loaded.clear()
             elif verb in UNLOADING:
-                gone = [each for each in loaded if each in names or each.split("/")[0] in names]
-                loaded = {each: at for each, at in loaded.items() if each not in gone}
+                gone = [
+                    module for module in loaded if module in names or module.split("/")[0] in names
+                ]
+                loaded = {module: at for module, at in loaded.items() if module not in gone}
             elif verb in ("load", "add"):
                 loaded |= dict.fromkeys(names, command.line)
         return loaded
 
     def values(self, name: str) -> list[Word]:
         """Return the values that a variable gets, in the script and on the way to a program."""
-        own = [each.value for each in self.content.assignments if each.name == name]
-        return own + [step.env[name] for step in self.steps if name in step.env]
+        values = [
+            assignment.value for assignment in self.content.assignments if assignment.name == name
+        ]
+        return values + [step.env[name] for step in self.steps if name in step.env]
 
     def uses(self, *names: str) -> bool:
         return any(command.name in names for command in self.content.commands)
@@ -127,8 +135,10 @@ def _add_images(steps: list[JobStep]) -> None:
 
 def _enter(step: JobStep, image: Word, options: Sequence[Option], env: Mapping[str, Word]) -> None:
     """Let a step enter an instance: with its image, its options and its variables."""
-    own, step.image, step.env = step.container, image, {**env, **step.env}
-    step.layers[step.layers.index(own)] = replace(own, options=[*options, *own.options])
+    container, step.image, step.env = step.container, image, {**env, **step.env}
+    step.layers[step.layers.index(container)] = replace(
+        container, options=[*options, *container.options]
+    )
 
 
 def _no_image(step: JobStep) -> str:
@@ -141,16 +151,18 @@ def _no_image(step: JobStep) -> str:
 
 
 def _contain(steps: list[JobStep], job: Directives, folder: Path) -> None:
-    given = [each for each in job.options if each.name.startswith("container-")]
+    given = [option for option in job.options if option.name.startswith("container-")]
     for step in steps:
         name = step.starter.text("environment") or job.text("environment")
-        own = [*_defined(name, folder, step.line), *given]
-        images = [each.value for each in own if each.name == "container-image" and each.value]
+        options = [*_defined(name, folder, step.line), *given]
+        images = [
+            option.value for option in options if option.name == "container-image" and option.value
+        ]
         if name and not images:
             images.append(literal(f"<image of {name}>", step.line))
         if images and not step.container:
             step.image = images[-1]
-            layer = Layer(own, kind="container", name="pyxis", line=step.line)
+            layer = Layer(options, kind="container", name="pyxis", line=step.line)
             step.layers.insert(bool(step.starter), layer)
             for value in layer.values("env"):
                 variable, text = value.split("=", 1)
@@ -164,7 +176,7 @@ def _defined(name: str, folder: Path, line: int) -> list[Option]:
     try:
         table = read_toml(folder / path) if name else {}
         rows = [("container-image", table["image"])] if "base_environment" not in table else []
-        rows += [("container-mounts", each) for each in table.get("mounts", ()) if rows]
+        rows += [("container-mounts", mount) for mount in table.get("mounts", ()) if rows]
         rows += [("env", f"{key}={value}") for key, value in table.get("env", {}).items()]
         rows += [("container-workdir", table["workdir"])] if "workdir" in table else []
         rows += [("annotations", str(table["annotations"]))] if "annotations" in table else []
@@ -172,7 +184,11 @@ def _defined(name: str, folder: Path, line: int) -> list[Option]:
         return []
     texts = [str(text).replace('"', '\\"') for _, text in rows]
     values = [read_commands(f'A="{text}"', Scope(), line - 1).assignments for text in texts]
-    return [Option(n, each[0].value, line) for (n, _), each in zip(rows, values) if each]
+    return [
+        Option(n, assignments[0].value, line)
+        for (n, _), assignments in zip(rows, values)
+        if assignments
+    ]
 
 
 def load(text: str, name: str, site: Site = NOWHERE) -> Script:

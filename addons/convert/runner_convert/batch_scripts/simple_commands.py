@@ -91,7 +91,7 @@ class SimpleReader(ABC):
         if words and words[0].text == "exec":
             words = [word for word in words if not DESCRIPTOR.fullmatch(word.text)]
         before = [child for child in node.children if child.type == "file_redirect"]  # < a wc -l
-        reads = [each.children[-1] for each in before if each.children[0].type == "<"]
+        reads = [redirect.children[-1] for redirect in before if redirect.children[0].type == "<"]
         inputs = (*around.inputs, *map(expander.word, reads))
         if any(child.type == "herestring_redirect" for child in node.children):
             inputs = (literal("<<", self._line(node)),)
@@ -134,9 +134,9 @@ class SimpleReader(ABC):
         starts = any(is_python(n) or n in {**STARTERS, **CONTAINERS, **AGENTS} for n in names)
         return fails and command.chosen is not None and not starts
 
-    def _command(self, around: Surroundings, **own: Any) -> Command:
+    def _command(self, around: Surroundings, **parts: Any) -> Command:
         shell = {name: getattr(self.scope, name) for name in ("folder", "pipefail", "functions")}
-        return Command(**vars(around), **shell, **own, order=len(self.content.commands))
+        return Command(**vars(around), **shell, **parts, order=len(self.content.commands))
 
     def _broken(self, command: Command) -> None:
         """Note a keyword that the grammar takes for a command; what is set near it is unknown.
@@ -175,10 +175,12 @@ class SimpleReader(ABC):
     def _sums(self, node: Node, line: int, around: Surroundings) -> None:
         """Follow the assignments of an arithmetic expression: n = 1, n += 1, n++."""
         kinds = ("binary_expression", "postfix_expression", "unary_expression")
-        for each in filter(syntax.assigns, syntax.below(node, *kinds)):
-            name = syntax.source(next(syntax.below(each, "variable_name", "word"), each))
-            plain = len(each.children) == 3 and syntax.source(each.children[1]) == "="
-            number = self._expander(around).number(each.children[2]) if plain else None
+        for assignment in filter(syntax.assigns, syntax.below(node, *kinds)):
+            name = syntax.source(
+                next(syntax.below(assignment, "variable_name", "word"), assignment)
+            )
+            plain = len(assignment.children) == 3 and syntax.source(assignment.children[1]) == "="
+            number = self._expander(around).number(assignment.children[2]) if plain else None
             if number is None:
                 self._hide([name], line, BRANCH if around.loops else COMMAND)
             else:

@@ -77,7 +77,7 @@ class JobStep:
 
     def layer(self, kind: str) -> Layer:
         """Return the first layer of a kind, a false one for none."""
-        return next((each for each in self.layers if each.kind == kind), Layer())
+        return next((layer for layer in self.layers if layer.kind == kind), Layer())
 
     @property
     def starter(self) -> Layer:
@@ -86,7 +86,9 @@ class JobStep:
     @property
     def launcher(self) -> Layer:
         """The launcher that each task of the starter starts: horovodrun of `srun horovodrun`."""
-        starters = [each for each in self.layers if each.kind == "starter" and each.name != "ssh"]
+        starters = [
+            layer for layer in self.layers if layer.kind == "starter" and layer.name != "ssh"
+        ]
         return starters[-1] if starters[1:] else Layer()
 
     @property
@@ -105,7 +107,7 @@ class JobStep:
 
     def depth(self, kind: str) -> int:
         """Return how far inside the first layer of a kind is, -1 for none."""
-        return next((n for n, each in enumerate(self.layers) if each.kind == kind), -1)
+        return next((n for n, layer in enumerate(self.layers) if layer.kind == kind), -1)
 
     @property
     def remote(self) -> bool:
@@ -134,9 +136,9 @@ def runs_python(step: JobStep) -> bool:
 
 def shell_scripts(step: JobStep) -> list[str]:
     """Return the shell scripts that a step runs, `bash train.sh` or `./train.sh`; none is read."""
-    lists = [step.program, *(each.words for each in step.inner)]
-    sourced = (each for each in step.inner if each.name in ("source", "."))
-    texts = (each.arguments[0].text for each in sourced if each.arguments)
+    lists = [step.program, *(command.words for command in step.inner)]
+    sourced = (command for command in step.inner if command.name in ("source", "."))
+    texts = (command.arguments[0].text for command in sourced if command.arguments)
     files = [text for text in texts if text != "activate" and not text.endswith(HARMLESS)]
     for first, *more in (words for words in lists if words):
         if first.text in WRAPPERS:
@@ -188,17 +190,17 @@ def is_part(step: JobStep) -> bool:
     if step.starter.name == "ssh":
         return bool(step.command.loops) or numbered
     counts = step.starter.count("nodes"), step.starter.count("ntasks")
-    one = 1 in counts and step.starter.has("nodelist", "relative", "host", "hosts", "H")
+    on_one_node = 1 in counts and step.starter.has("nodelist", "relative", "host", "hosts", "H")
     several = numbered or (machines and machines.text != "1")
-    return bool(machines and several and one)
+    return bool(machines and several and on_one_node)
 
 
 def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
     """Return steps with the first one alone of the parts of each launch."""
     kept = list[JobStep]()
     for step in steps:
-        before = (each for each in reversed(kept) if is_part(step) and is_part(each))
-        first = next((each for each in before if _together(each, step)), step)
+        before = (earlier for earlier in reversed(kept) if is_part(step) and is_part(earlier))
+        first = next((earlier for earlier in before if _together(earlier, step)), step)
         if first is step:
             kept.append(step)
         own_words, first_words = (
@@ -206,8 +208,8 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
         )
         mine, theirs = (first_words, own_words) if step.remote else (own_words, first_words)
         lacks = [name for name in mine if name not in theirs and first.remote != step.remote]
-        other = _varies(step) or mine != {**theirs, **{name: mine[name] for name in lacks}}
-        if is_part(step) and other and not first.problems:
+        differs = _varies(step) or mine != {**theirs, **{name: mine[name] for name in lacks}}
+        if is_part(step) and differs and not first.problems:
             text = "it is started by hand on each node, with other words or variables on each"
             first.problems.append((first.line, text))
         elif lacks:
@@ -215,10 +217,10 @@ def first_parts(steps: Sequence[JobStep]) -> list[JobStep]:
     return kept
 
 
-def _together(one: JobStep, other: JobStep) -> bool:
+def _together(first: JobStep, second: JobStep) -> bool:
     """Whether two parts are of one launch: those of one loop, and an agent beside it."""
-    loops = {one.command.loops, other.command.loops}
-    return len(loops) == 1 or bool(0 in loops and one.agent and other.agent)
+    loops = {first.command.loops, second.command.loops}
+    return len(loops) == 1 or bool(0 in loops and first.agent and second.agent)
 
 
 def _varies(step: JobStep) -> bool:

@@ -81,8 +81,8 @@ def _bare_dollars(root: Node, data: bytes) -> Iterator[tuple[int, int]]:
             end += 1
             if data[begin : begin + 1].isdigit():
                 break
-        own = node.parent is not None and node.parent.type == "simple_expansion"
-        if end > begin and not own:
+        in_expansion = node.parent is not None and node.parent.type == "simple_expansion"
+        if end > begin and not in_expansion:
             yield begin, end
 
 
@@ -151,7 +151,7 @@ def faults(root: Node) -> list[int]:
     lines = sorted({line(node) for node in broken})
     quotes = {source(node)[:1] for node in broken} & {"'", '"'}
     opened = [line(node) for node in nodes if _goes_on(node) and source(node)[:1] in quotes]
-    return [each for each in lines if each < opened[0]] + opened[:1] if opened else lines
+    return [number for number in lines if number < opened[0]] + opened[:1] if opened else lines
 
 
 def _is_fault(node: Node) -> bool:
@@ -164,8 +164,8 @@ def _is_fault(node: Node) -> bool:
 
 def _begin(node: Node) -> Node:
     """Return what is left open: of a closing sign that is missing, or a part that is not read."""
-    opened = [each for each in node.children if each.type in OPENING]
-    quotes = [each for each in opened if each.type == '"']
+    opened = [child for child in node.children if child.type in OPENING]
+    quotes = [sign for sign in opened if sign.type == '"']
     return (node.parent if node.is_missing else None) or (*quotes[-1:], *opened, node)[0]
 
 
@@ -185,9 +185,9 @@ def pieces(node: Node) -> Iterator[Node | str]:
     at = begin
     for child in node.children:
         blanks = len(source(child)) - len(source(child).lstrip(" \t\n\\"))
-        own = 0 if child.type == "string_content" else blanks
-        if child.start_byte + own > at:
-            yield text[at - begin : child.start_byte + own - begin].decode()
+        skipped = 0 if child.type == "string_content" else blanks
+        if child.start_byte + skipped > at:
+            yield text[at - begin : child.start_byte + skipped - begin].decode()
         yield child
         at = child.end_byte
 
@@ -195,7 +195,7 @@ def pieces(node: Node) -> Iterator[Node | str]:
 def assigned(nodes: Sequence[Node]) -> set[str]:
     """Return the names of the variables that commands set, but not for one command alone."""
     names, sums = set[str](), ("binary_expression", "unary_expression", "postfix_expression")
-    for node in (each for top in nodes for each in below(top)):
+    for node in (part for top in nodes for part in below(top)):
         text, above = source(node), node.parent.type if node.parent else ""
         if node.type == "variable_assignment" and above != "command":
             names.add(field(node, "name").partition("[")[0])

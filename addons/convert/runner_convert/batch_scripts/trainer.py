@@ -107,9 +107,11 @@ def _needs_shell(step: JobStep, words: list[Word], draft: LaunchLine) -> bool:
         _change_folder(draft, step)
     if step.agent and not without_agent(step):
         return False
-    own = step.environment is not None and step.image is not None
+    of_environment = step.environment is not None and step.image is not None
     before = bool(step.shell and step.lead)
-    prepares = (bool(step.agent) and (own or before)) or (step.starts_in_shell and before)
+    prepares = (bool(step.agent) and (of_environment or before)) or (
+        step.starts_in_shell and before
+    )
     if prepares or (words[0].text.endswith(".py") and _in_container(words[0].text, draft)):
         return True
     first = words[0].text
@@ -147,7 +149,7 @@ def _expandable(word: Word) -> bool:
 def _with_first_node(word: Word) -> Word:
     """Return a word with the name of the first node as a rank has it."""
     first = [p for p in word.unknown if p.kind == kinds.ADDRESS and "tail" not in p.source]
-    first = [p for p in first if any(each in p.source for each in OF_FIRST_NODE)]
+    first = [p for p in first if any(command in p.source for command in OF_FIRST_NODE)]
     meeting = (Unknown(kinds.HOST, RUN, p.line) if p in first else p for p in word.pieces)
     return Word(tuple(meeting), word.line)
 
@@ -157,7 +159,9 @@ def _folder_inside(step: JobStep) -> Word | None:
     workdir = () if step.container.name in APPTAINER else ("workdir",)
     inside = step.container.get("pwd", "cwd", "container-workdir", *workdir)
     within = step.inner if not step.shell or (step.agent and not step.lead) else ()
-    folders = [each.words[-1] for each in within if each.name == "cd" and each.arguments]
+    folders = [
+        command.words[-1] for command in within if command.name == "cd" and command.arguments
+    ]
     return folders[-1] if folders else inside
 
 
@@ -177,9 +181,13 @@ def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
     pieces = [*_preamble(draft, step), *(step.lead if step.shell else ()), "exec"]
     if words[0].text.endswith(".py") and runs_python(step):
         inside = step.agent and step.image is not None and not step.prefix
-        own = step.environment if inside else None
+        environment = step.environment if inside else None
         name = step.names[0] if is_python(step.names[0]) else "python"
-        python = compose((*own.pieces, "/bin/python"), own.line) if own else literal(name)
+        python = (
+            compose((*environment.pieces, "/bin/python"), environment.line)
+            if environment
+            else literal(name)
+        )
         words = [*step.prefix, python, *words]
     if step.bare and step.agent.name == "deepspeed" and not step.agent.has("no-local-rank"):
         place = 1 + next((n for n, word in enumerate(words) if word.text.endswith(".py")), 0)
@@ -190,7 +198,7 @@ def _shell(draft: LaunchLine, step: JobStep, words: list[Word]) -> None:
         draft.drop("launcher")
         name = step.agent.name
         draft.leave_out(step.agent.line, f"{name}: runner starts the ranks, each with a shell")
-    _bash(draft, step, (*(f"{each}; " for each in draft.definitions), *pieces))
+    _bash(draft, step, (*(f"{definition}; " for definition in draft.definitions), *pieces))
 
 
 def _bash(draft: LaunchLine, step: JobStep, text: Iterable[Piece]) -> None:
@@ -234,7 +242,7 @@ def exports(draft: LaunchLine, name: str, value: Word) -> None:
     if value.portable:
         draft.add("env", compose((f"{name}=", *value.pieces), value.line))
     elif _expandable(value):
-        draft.exports = [each for each in draft.exports if each[0] != name] + [(name, value)]
+        draft.exports = [export for export in draft.exports if export[0] != name] + [(name, value)]
     else:
-        piece = next(each for each in value.unknown if each.kind in WHO_KNOWS)
+        piece = next(piece for piece in value.unknown if piece.kind in WHO_KNOWS)
         draft.lose(value.line, f"{name}={value.text}: {WHO_KNOWS[piece.kind]}")

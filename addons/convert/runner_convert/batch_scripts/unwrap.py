@@ -186,14 +186,14 @@ class _Reader(JobStep):
         """Read the text of a shell, which it gets with arguments."""
         self.layers.append(Layer(kind="shell", name="bash", line=word.line))
         outer, functions = dict(self.env), self.command.functions
-        heads = [each.text.removeprefix("function ").split("(")[0] for each in functions]
+        heads = [function.text.removeprefix("function ").split("(")[0] for function in functions]
         if any(head.split()[0] in word.text for head in heads):  # NAME() {, function NAME {
-            texts = [piece for each in functions for piece in (*each.pieces, "\n")]
+            texts = [piece for function in functions for piece in (*function.pieces, "\n")]
             word = compose((*texts, *word.pieces), functions[0].line)
         more = self._script(word, arguments[1:])
         pieces = (p for n, v in self.env.items() if n not in outer for p in v.unknown)
         decided = any(p.kind == BRANCH and p not in word.unknown for p in pieces)
-        others = [each for each in self.inner if each.words != tuple(self.program)]
+        others = [command for command in self.inner if command.words != tuple(self.program)]
         if decided or any(map(does_more, others)):
             self.shell = [_for_ranks(word), *arguments]
             agents = programs.AGENTS.keys() & {w.text.rpartition("/")[2] for w in self.program[:4]}
@@ -210,13 +210,13 @@ class _Reader(JobStep):
         content = read_commands(text, scope, word.line - 1)
         self.problems += [(line, "this is not understood") for line in content.faults]
         self.inner = content.commands
-        for each in content.assignments:
-            self.env.setdefault(each.name, each.value)
+        for assignment in content.assignments:
+            self.env.setdefault(assignment.name, assignment.value)
         chosen = _last_start(content.commands)
         if chosen is None or not chosen.source:
             self.problems.append((word.line, "no program is recognized in this text"))
             return False
-        if not any(each.name in programs.PLACE for each in content.assignments):
+        if not any(assignment.name in programs.PLACE for assignment in content.assignments):
             self.lead = _lead(text, chosen, names)
         self.env.update({**chosen.exports, **chosen.given})
         self.program = list(chosen.words)
@@ -273,10 +273,12 @@ def _for_ranks(word: Word) -> Word:
     text, names = with_placeholders(word)
     fixed = " ".join(map(syntax.source, syntax.below(syntax.parse(text), "raw_string")))
     kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
-    own = {
+    on_rank = {
         p: p.source for p in word.unknown if p.kind == RUN and known_on_rank(p) and p not in kept
     }
-    return compose((own.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line)
+    return compose(
+        (on_rank.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line
+    )
 
 
 def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
@@ -294,6 +296,6 @@ def _is_flag(word: Word) -> bool:
 def _last_start(commands: Sequence[Command]) -> Command | None:
     """Return the last command of a text that is a training, or else more than a preparation."""
     idle = programs.PREPARING | programs.LOOKING | programs.FILTERS
-    chosen = [each for each in commands if not each.within and each.name not in idle]
+    chosen = [command for command in commands if not command.within and command.name not in idle]
     best = [c for c in chosen if starts_training(unwrap(c))] or chosen or commands
     return best[-1] if best else None

@@ -31,7 +31,7 @@ def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
     placed: dict[tuple[int, str], list[str]] = {}
     for name, value in given.items():
         line, inside = value.line if value else step.line, _inside(name)
-        own = name if step.image is None else inside
+        plain = name if step.image is None else inside
         if inside != name and step.image is None and not _may_contain(step):
             draft.leave_out(line, f"{name}: only a container reads it")
         elif verb := _placed(script, step, inside, value):
@@ -45,10 +45,10 @@ def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
         elif reason := _lost(step, name, value):
             draft.lose(line, f"{name}={shorten(value.text, MOST_SHOWN)}: {reason}")
         else:
-            _variable(draft, own, value, step.image is not None)
+            _variable(draft, plain, value, step.image is not None)
     for (line, verb), names in placed.items():
-        what = "such variable" if verb != "sets" else them(names)
-        draft.leave_out(line, f"{', '.join(names)}: runner {verb} {what}")
+        subject = "such variable" if verb != "sets" else them(names)
+        draft.leave_out(line, f"{', '.join(names)}: runner {verb} {subject}")
 
 
 def _of_directive(job: Directives) -> dict[str, Word]:

@@ -153,8 +153,8 @@ def unknown(source: str, kind: str, line: int) -> Word:
 def known_on_rank(piece: Unknown) -> bool:
     """Whether the shell of a rank has a piece's value too."""
     name = piece.source[1:].removeprefix("{").removesuffix("}")
-    own = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
-    return piece.kind == LOOKUP or (piece.kind == RUN and own)
+    set_by_script = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
+    return piece.kind == LOOKUP or (piece.kind == RUN and set_by_script)
 
 
 def folder_before(path: Word, end: str) -> Word:

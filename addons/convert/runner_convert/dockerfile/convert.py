@@ -94,7 +94,9 @@ class Converter(Runs):
         """Refuse an argument that chooses a stage: what a definition gets by it is an image."""
         parts = PLACEHOLDER.split(base)[::2]
         pattern = ".*".join(map(re.escape, parts))
-        names = [one.name for one in self.stages if re.fullmatch(pattern, one.name, re.IGNORECASE)]
+        names = [
+            stage.name for stage in self.stages if re.fullmatch(pattern, stage.name, re.IGNORECASE)
+        ]
         if len(parts) > 1 and any(parts) and names:
             what = f"line {item.line}: FROM {item.flat}: an argument without a default chooses"
             names_it = ", ".join(f"ARG {name}=..." for name in PLACEHOLDER.findall(base))
@@ -135,10 +137,10 @@ class Converter(Runs):
         stage = self.stage
         if default is None and name not in {**stage.arguments, **stage.variables}:
             self.note(item, f"ARG {name} has no default", f"--build-arg {name}=...")
-        for other in stage.arguments:
-            if re.search(rf"\$\{{?{re.escape(other)}\b", default or ""):
-                what = f"ARG {name} is '{text}', of the default of ARG {other}"
-                self.note(item, what, f"--build-arg {other}=... does not change it")
+        for argument in stage.arguments:
+            if re.search(rf"\$\{{?{re.escape(argument)}\b", default or ""):
+                what = f"ARG {name} is '{text}', of the default of ARG {argument}"
+                self.note(item, what, f"--build-arg {argument}=... does not change it")
 
     def _set_argument(
         self, item: Instruction, name: str, value: str, given: bool, no_default: bool
@@ -231,7 +233,7 @@ def _automatic() -> dict[str, str]:
 def _is_named(name: str, values: Mapping[str, str]) -> bool:
     """Whether another value names a variable; it is exported before, with the value of before."""
     named = re.compile(rf"(?<!\\)\$\{{?{re.escape(name)}\b")
-    return any(named.search(text) for other, text in values.items() if other != name)
+    return any(named.search(text) for other_name, text in values.items() if other_name != name)
 
 
 class Converted(NamedTuple):
@@ -261,7 +263,7 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> Converte
     if target and reader.named(target) is not reader.stage:
         raise UsageError(f"{path.name} has no stage {target}")
     stages, last = reader.needed(), reader.stage
-    parts = [part for one in stages for part in sections(one, len(stages) > 1, one is last)]
+    parts = [part for stage in stages for part in sections(stage, len(stages) > 1, stage is last)]
     made = "\n\n".join(map("\n".join, parts)) + "\n"
     return Converted(made, reader.notes_in_use(), _refused(made, name or "the definition"))
 

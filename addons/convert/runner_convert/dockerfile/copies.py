@@ -74,7 +74,9 @@ class Copies(Sources):
             self._from_stage(item, self.expand(item, origin, self.known()), paths[:-1], paths[-1])
         else:
             if item.heredocs and self._has_shell(item, f"<<{item.heredocs[0].name}"):
-                self._put(item, paths[-1], *(self._write(item, one) for one in item.heredocs))
+                self._put(
+                    item, paths[-1], *(self._write(item, heredoc) for heredoc in item.heredocs)
+                )
             if paths[:-1]:
                 self._from_here(item, paths[:-1], paths[-1])
 

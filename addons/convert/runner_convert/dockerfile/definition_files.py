@@ -47,10 +47,10 @@ def copies(
     made, problems, targets = list[Copy](), list[tuple[int, str]](), {*OF_BASE}
     for number, _, text in lines:
         try:
-            for one in _of_line(folder, text, targets):
-                made.append(one)
-                targets |= {str(path) for path in PurePosixPath(one.target).parents}
-                targets |= {one.target.rstrip("/")} if one.target.endswith("/") else set()
+            for file in _of_line(folder, text, targets):
+                made.append(file)
+                targets |= {str(path) for path in PurePosixPath(file.target).parents}
+                targets |= {file.target.rstrip("/")} if file.target.endswith("/") else set()
         except (Problem, ValueError) as error:
             problems.append((number, f"%files, {text.strip()}: {error}"))
     return list(map(str, made)), problems

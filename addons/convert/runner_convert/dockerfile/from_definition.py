@@ -71,15 +71,15 @@ def convert(path: Path, text: str) -> Dockerfile:
     cannot say.
     """
     definition.check(text, path.name, _defaults(text))
-    lines = [Line(*each) for each in definition.lines(text)]
-    own = [line for line in lines if not definition.is_heading(line.text)]
-    files, problems = copies(Path(os.path.abspath(path)).parent, _of(own, "files"))
-    problems += [*_refused(lines), *_of_runscript(own), *_of_environment(own)]
+    lines = [Line(*line) for line in definition.lines(text)]
+    content = [line for line in lines if not definition.is_heading(line.text)]
+    files, problems = copies(Path(os.path.abspath(path)).parent, _of(content, "files"))
+    problems += [*_refused(lines), *_of_runscript(content), *_of_environment(content)]
     if problems:
-        evidence = "\n".join(f"line {n}: {what}" for n, what in sorted(problems))
+        evidence = "\n".join(f"line {n}: {problem}" for n, problem in sorted(problems))
         raise Refused(f"{path.name} cannot become a Dockerfile", evidence)
     try:
-        return Dockerfile(_written(own, files), list(_notes(lines, own)))
+        return Dockerfile(_written(content, files), list(_notes(lines, content)))
     except RuntimeError as error:  # spython refuses a text by a kind of it
         raise Refused(f"{path.name} cannot be read by spython", str(error)) from None
 
@@ -136,7 +136,8 @@ def _of_header(key: str, value: str, started: int) -> str:
 
 
 def _of_runscript(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
-    for line in [each for each in lines if each.section == "runscript" and each.text.strip()][:1]:
+    runscript = [line for line in lines if line.section == "runscript" and line.text.strip()]
+    for line in runscript[:1]:
         if line.text.startswith("#!") and not SHELLS.match(line.text):
             yield line.number, f"%runscript, {line.text}: not a script of a shell"
 
@@ -147,15 +148,15 @@ def _of_environment(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
             yield number, f"%environment, {text.strip()}: ENV sets values and runs nothing"
 
 
-def _notes(lines: Sequence[Line], own: Sequence[Line]) -> Iterator[Note]:
+def _notes(lines: Sequence[Line], content: Sequence[Line]) -> Iterator[Note]:
     for number, section, text in lines:
         if definition.is_heading(text) and section in LEFT_OUT:
             yield Note(number, text.strip(), LEFT_OUT[section])
     set_before = set[str]()
-    for number, _, text in _of(own, "environment"):
+    for number, _, text in _of(content, "environment"):
         for name, value in ASSIGNMENT.findall(text):
-            for other in {*HOSTS.findall(value)} - set_before if value[:1] != "'" else ():
-                what = f"{name} is made of {other} while the image is built"
+            for variable in {*HOSTS.findall(value)} - set_before if value[:1] != "'" else ():
+                what = f"{name} is made of {variable} while the image is built"
                 yield Note(number, what, "Apptainer takes that of who runs it")
             set_before.add(name)
 

@@ -23,8 +23,8 @@ class Ignored:
     @classmethod
     def read(cls, dockerfile: Path) -> Ignored:
         """Those of `Dockerfile.dockerignore`, or of `.dockerignore` in the same folder."""
-        own, common = Path(f"{dockerfile}.dockerignore"), dockerfile.parent / ".dockerignore"
-        file = own if own.is_file() else common
+        special, common = Path(f"{dockerfile}.dockerignore"), dockerfile.parent / ".dockerignore"
+        file = special if special.is_file() else common
         return cls.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
 
     @classmethod

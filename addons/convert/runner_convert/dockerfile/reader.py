@@ -36,7 +36,7 @@ class Reader:
 
     def named(self, name: str) -> Stage | None:
         """An earlier stage by its name, whose case does not matter; the last of that name."""
-        same = (one for one in reversed(self.stages) if one.name.lower() == name.lower())
+        same = (stage for stage in reversed(self.stages) if stage.name.lower() == name.lower())
         return next(same, None)
 
     def needed(self) -> list[Stage]:
@@ -55,7 +55,7 @@ class Reader:
         unused = {line for stage in self.stages for line in stage.lines} - used
         starts = sorted({0, *used, *unused})
         notes = sorted(self.notes, key=lambda note: note.line)
-        return [one for one in notes if starts[bisect(starts, one.line) - 1] not in unused]
+        return [note for note in notes if starts[bisect(starts, note.line) - 1] not in unused]
 
     def post(self, text: str) -> None:
         """Add a command to %post."""

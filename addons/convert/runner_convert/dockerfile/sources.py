@@ -132,8 +132,8 @@ class Sources(Reader):
 
     def _note_images(self, item: Instruction, source: str, paths: Iterable[str]) -> None:
         """Say which images of a folder or pattern are copied with it."""
-        images = (each for each in paths if each.endswith(IMAGES) and each not in self._own)
-        if taken := [each for each in images if each not in self.ignored]:
+        images = (image for image in paths if image.endswith(IMAGES) and image not in self._own)
+        if taken := [image for image in images if image not in self.ignored]:
             what = f"{item.word} {source} takes {', '.join(taken)} along"
             self.note(item, what, "name it in .dockerignore, if it is an earlier image")
 
@@ -161,12 +161,12 @@ class Sources(Reader):
             self._outside(item, known)
         paths = matches(self.context, known)
         if GLOB.search(known):
-            paths = [each for each in paths if each not in self._own]
+            paths = [path for path in paths if path not in self._own]
             self._note_images(item, source, paths)
-        for each in paths:
-            if not self.is_inside(each):
-                self._outside(item, each)
-            if each in self.ignored:
+        for file in paths:
+            if not self.is_inside(file):
+                self._outside(item, file)
+            if file in self.ignored:
                 self.note(item, f"{source} is in .dockerignore", "Docker does not find it")
         if not paths and GLOB.search(known) and known == path:
             self.note(item, f"nothing is {source} beside the Dockerfile", "it is left out")

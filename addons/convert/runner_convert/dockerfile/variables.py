@@ -44,7 +44,7 @@ def _variable(text: str, place: int) -> tuple[str, str, str, int] | None:
     if match is None or end < 0:
         return None
     rest = text[match.end() : end]
-    operator = next((one for one in OPERATORS if rest.startswith(one)), "")
+    operator = next((known for known in OPERATORS if rest.startswith(known)), "")
     return (match[0], operator, rest[len(operator) :], end + 1) if operator or not rest else None
 
 

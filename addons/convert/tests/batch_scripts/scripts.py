@@ -28,7 +28,7 @@ def lines(text: str) -> list[str]:
 def found(text: str, site: Site = NOWHERE) -> list[tuple[int, str]]:
     """Return line and code of each finding."""
     findings = rules.findings(script.load(text, "job.sh", site))
-    return [(each.line, each.code) for each in findings]
+    return [(finding.line, finding.code) for finding in findings]
 
 
 def codes(text: str, site: Site = NOWHERE) -> set[str]:

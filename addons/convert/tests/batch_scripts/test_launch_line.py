@@ -1013,7 +1013,10 @@ def test_what_ssh_does_not_pass_on_is_told() -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [f"{BY_SSH} {each}; done" for each in ("pkill python", "./prepare &", "mpirun", "docker run")],
+    [
+        f"{BY_SSH} {command}; done"
+        for command in ("pkill python", "./prepare &", "mpirun", "docker run")
+    ],
 )
 def test_what_ssh_does_beside_a_training_is_no_launch(run: str) -> None:
     assert lines(f"{run}\n{RUN} python t.py") == ["--image image.sif t.py"]
@@ -1044,13 +1047,13 @@ def test_a_condition_that_chooses_nodes_is_told_of() -> None:
 
 def test_agents_of_two_loops_are_two_launches() -> None:
     run = f'{BY_SSH} "torchrun --nnodes=2 --node_rank=$n {{}}" & n=$((n+1)); done; wait'
-    text = "\n".join(run.format(each) for each in ("a.py", "b.py"))
-    assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
+    text = "\n".join(run.format(trainer) for trainer in ("a.py", "b.py"))
+    assert [typed[-4:] for typed in lines(text)] == ["a.py", "b.py"]
 
 
 def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
     text = f"{BY_SSH} python a.py & done; wait\n{BY_SSH} python b.py & done; wait"
-    assert [each[-4:] for each in lines(text)] == ["a.py", "b.py"]
+    assert [typed[-4:] for typed in lines(text)] == ["a.py", "b.py"]
 
 
 @pytest.mark.parametrize(
@@ -1066,7 +1069,7 @@ def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
 )
 def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
     text = f"python a.py\n{end}\npython b.py"
-    assert {each[-4:] for each in lines(text)} == {"a.py"}
+    assert {typed[-4:] for typed in lines(text)} == {"a.py"}
     assert any("from here on nothing runs" in note for note in said(text, "notes"))
 
 
@@ -1243,8 +1246,8 @@ def test_a_cluster_that_is_only_ended_is_not_needed() -> None:
 def test_experiments_beside_each_other_on_one_node_are_launches_of_their_own() -> None:
     run = "torchrun --nnodes 1 --node_rank 0 --master_port 2950$s t.py --seed $s &"
     drafts = read(f"#SBATCH -N 1\nfor s in 1 2; do {run} done; wait").drafts
-    assert all(each.possible for each in drafts)
-    assert [each.text.partition("t.py ")[2] for each in drafts] == ["-- --seed 1", "-- --seed 2"]
+    assert all(draft.possible for draft in drafts)
+    assert [draft.text.partition("t.py ")[2] for draft in drafts] == ["-- --seed 1", "-- --seed 2"]
 
 
 @pytest.mark.parametrize(
@@ -1267,7 +1270,7 @@ for h in $(sort -u $PBS_NODEFILE); do
 if [ $h = $HOSTNAME ]; then {run} & else
 ssh $h "export A=1 {by_ssh}; cd $PBS_O_WORKDIR; {run}" & fi
 n=$((n+1)); done; wait"""
-    assert [each.possible for each in read(text).drafts] == [possible]
+    assert [draft.possible for draft in read(text).drafts] == [possible]
     assert [note for note in said(text, "notes") if "ssh" in note] == notes
 
 
@@ -1283,7 +1286,7 @@ n=$((n+1)); done; wait"""
     ],
 )
 def test_a_variable_that_may_be_options_of_an_agent_has_no_line(text: str) -> None:
-    assert [each.possible for each in read(text).drafts] == [False]
+    assert [draft.possible for draft in read(text).drafts] == [False]
 
 
 @pytest.mark.parametrize(("name", "end"), [("$1", "'<$1>' 8"), ("$SCRIPT", "$SCRIPT 8")])
@@ -1521,7 +1524,7 @@ OPEN = {
 def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
     report = read(text.format(run=RUN))
     assert place in report.drafts[0].text
-    assert any(each.startswith(note) for each in said(text.format(run=RUN), "open"))
+    assert any(sentence.startswith(note) for sentence in said(text.format(run=RUN), "open"))
 
 
 LOST = {
@@ -1879,7 +1882,7 @@ LOST = {
 
 @pytest.mark.parametrize(("text", "note"), LOST.values(), ids=LOST)
 def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> None:
-    assert any(each.startswith(note) for each in said(text, "lost")), said(text, "lost")
+    assert any(sentence.startswith(note) for sentence in said(text, "lost")), said(text, "lost")
 
 
 @pytest.mark.parametrize(

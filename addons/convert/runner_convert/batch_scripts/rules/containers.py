@@ -36,9 +36,9 @@ def nv_missing(script: Script) -> Places:
         return
     for step in script.steps:
         layer = step.container
-        own = layer.name.endswith("_wrapper")  # it adds what the module's image needs
+        wrapped = layer.name.endswith("_wrapper")  # it adds what the module's image needs
         by_hand = any("/driver" in o.text or "nvidia" in o.text for o in layer.all("bind"))
-        given = own or by_hand or layer.has("rocm", "nvccli") or SWITCHES & set(step.variables)
+        given = wrapped or by_hand or layer.has("rocm", "nvccli") or SWITCHES & set(step.variables)
         unsure = step.problems or "--nv" in _decided(step)
         if layer.name in APPTAINER and not (given or unsure):
             what = "--nv is missing: the container sees no GPU"
@@ -59,8 +59,8 @@ def mpirun_in_container(script: Script) -> Places:
 def host_command_in_container(script: Script) -> Places:
     for step in script.steps:
         container = step.container
-        own = "slurm" in " ".join(map(str, container.values("container-mounts")))
-        of_pyxis = step.starter.has("container-image") and not own
+        mounts_slurm = "slurm" in " ".join(map(str, container.values("container-mounts")))
+        of_pyxis = step.starter.has("container-image") and not mounts_slurm
         if not of_pyxis and container.name not in (*APPTAINER, "podman-hpc", "shifter"):
             continue
         missing = HOST_COMMANDS
@@ -69,10 +69,10 @@ def host_command_in_container(script: Script) -> Places:
             missing |= {"nvidia-smi"}
         inside = step.inner if step.depth("shell") > step.depth("container") else ()
         layers = step.layers[step.depth("container") + 1 :]
-        for each in (*inside, *(layer for layer in layers if layer.name == "srun")):
-            if each.name in missing:
-                what = f"{each.name} is not in the container"
-                yield each.line, what, f"run {each.name} before the container starts"
+        for program in (*inside, *(layer for layer in layers if layer.name == "srun")):
+            if program.name in missing:
+                what = f"{program.name} is not in the container"
+                yield program.line, what, f"run {program.name} before the container starts"
 
 
 @rule
@@ -91,9 +91,9 @@ def contain_shared_memory(script: Script) -> Places:
 def runscript(script: Script) -> Places:
     for step in script.steps:
         layer = step.container
-        program = runs_python(step) or any(each.kind != "container" for each in step.layers[1:])
-        own = step.image is not None and step.image.text.startswith(SETS_UP)
-        if layer.name in APPTAINER and step.action == "run" and program and not own:
+        program = runs_python(step) or any(layer.kind != "container" for layer in step.layers[1:])
+        sets_up = step.image is not None and step.image.text.startswith(SETS_UP)
+        if layer.name in APPTAINER and step.action == "run" and program and not sets_up:
             what = f"{layer.name} run depends on the image's runscript"
             yield layer.line, what, f"{layer.name} exec"
 
@@ -104,7 +104,9 @@ def modules_before_container(script: Script) -> Places:
     on_host = not all(step.container for step in script.steps)
     if not script.steps or on_host or first & (STARTERS.keys() - {"srun"}):
         return  # the host's mpirun, or a step without container, may need them
-    python = any(is_python(each.name) or each.name == "pip" for each in script.content.commands)
+    python = any(
+        is_python(command.name) or command.name == "pip" for command in script.content.commands
+    )
     useless = COMPILERS if python else COMPILERS | PYTHONS
     by_line: dict[int, list[str]] = {}
     for name, line in script.modules(script.steps[-1].command.order).items():
@@ -135,7 +137,7 @@ def _planned(line: int, image: Path, mpi: str) -> Places:
         free, chosen = (gather.plan("bash", ("-c", "true"), c, True, Listener()) for c in choices)
     except RunnerError:
         return  # nothing can be told of this image here
-    anyway = {each.what for each in free.refusals}
+    anyway = {refusal.what for refusal in free.refusals}
     for refusal in chosen.refusals:
         if refusal.what not in anyway:
             right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence

@@ -49,14 +49,14 @@ def _is_taken(script: Script, step: JobStep, name: str, line: int) -> bool:
     In a path, as /tmp/cache-$SLURM_NODEID, and in the name of a log it need not be the rank's.
     """
     command = step.command
-    own = range(command.line, command.line + command.source.count("\n") + 1)
+    lines = range(command.line, command.line + command.source.count("\n") + 1)
     text = REDIRECTED.sub("", command.source)
-    here = [each for each in script.content.assignments if each.line == line]
-    set_there = {each.name for each in here if each.value.known == "0"}
+    here = [assignment for assignment in script.content.assignments if assignment.line == line]
+    set_there = {assignment.name for assignment in here if assignment.value.known == "0"}
     words = {*re.findall(r"\$\{?(\w+)", text), *step.variables}
     fed = command.document if step.fed else None
     within = fed and line in range(fed.line, fed.line + fed.text.count("\n") + 1)
-    return bool((line in own and name in text) or within or set_there & words)
+    return bool((line in lines and name in text) or within or set_there & words)
 
 
 @rule
@@ -68,7 +68,7 @@ def hosts_fixed(script: Script) -> Places:
             what = f"{word.text}: a node that the job need not get"
             yield word.line, what, "the first node's name: scontrol show hostnames | head -n 1"
     for step in script.steps:
-        for layer in (each for each in step.layers if each.kind == "starter"):
+        for layer in (layer for layer in step.layers if layer.kind == "starter"):
             names = ("nodelist",) if layer.name == "srun" else ("H", "host", "hosts")
             for word in layer.values(*names):
                 nodes = {part.partition(":")[0] for part in (word.known or "").split(",")} - {""}

@@ -22,8 +22,8 @@ def tasks_per_node(job: Directives, starter: Layer) -> int | None:
     if starter.name in ("", "ssh"):
         return 1
     nodes = starter.count("nodes") or job.nodes
-    if each := starter.count("ntasks-per-node"):
-        return each
+    if per_node := starter.count("ntasks-per-node"):
+        return per_node
     total = starter.count("ntasks")
     if total and nodes:
         return total // nodes if total % nodes == 0 else None
@@ -148,7 +148,7 @@ def gpu_index(script: Script) -> Places:
     job, gpus = script.job, script.job.gpus_per_node or 0
     name, some = "CUDA_VISIBLE_DEVICES", gpus and job.scheduler == "slurm" and not job.exclusive
     for value in script.values(name) if some else ():
-        numbers = [int(each) for each in (value.known or "").split(",") if each.isdecimal()]
+        numbers = [int(number) for number in (value.known or "").split(",") if number.isdecimal()]
         if max(numbers, default=0) >= gpus:
             what = f"{name}={value.text}: the job has {count(gpus, 'GPU')}, numbered from 0"
             yield value.line, what, "leave it out: Slurm sets it"

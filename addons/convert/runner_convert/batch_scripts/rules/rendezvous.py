@@ -28,8 +28,12 @@ def _made_on(script: Script, words: Iterable[Word]) -> set[int]:
         piece = pieces.pop()
         if piece.line not in lines:
             names = re.findall(r"\w+", piece.source)
-            values = (each.value for each in script.content.assignments if each.name in names)
-            pieces += [each for value in values for each in value.unknown]
+            values = (
+                assignment.value
+                for assignment in script.content.assignments
+                if assignment.name in names
+            )
+            pieces += [piece for value in values for piece in value.unknown]
         lines.add(piece.line)
     return lines
 
@@ -38,11 +42,13 @@ def _loopbacks(script: Script) -> Places:
     """Yield addresses by which each of several nodes looks for rank 0 on itself."""
     for step in script.steps:
         nodes, agent = step.starter.count("nodes") or script.job.nodes, step.agent
-        one = step.starter.count("ntasks") == 1 or agent.count("nnodes", "num-machines") == 1
+        on_one_node = (
+            step.starter.count("ntasks") == 1 or agent.count("nnodes", "num-machines") == 1
+        )
         ends = [word.split(":")[0] for word in agent.values(*OF_ADDRESS)]
         if not ends:
             ends.append({**step.variables, **step.env}.get("MASTER_ADDR", literal("")))
-        for end in ends if (nodes or 1) > 1 and not one and step.starter else ():
+        for end in ends if (nodes or 1) > 1 and not on_one_node and step.starter else ():
             if end.known in ("localhost", "127.0.0.1"):
                 what = f"{end.text}: each of {nodes} nodes looks for rank 0 on itself"
                 yield end.line, what, "the first node's name: scontrol show hostnames | head -n 1"
@@ -52,9 +58,9 @@ def _loopbacks(script: Script) -> Places:
 def hostname_address(script: Script) -> Places:
     yield from _loopbacks(script)
     lines = _made_on(script, _address_words(script)) if script.job.nodes != 1 else ()
-    printing = (each for each in script.commands if each.within == "substitution")
-    for command in (each for each in printing if each.line in lines):
-        texts = [each.text for each in command.words]
+    printing = (command for command in script.commands if command.within == "substitution")
+    for command in (printed for printed in printing if printed.line in lines):
+        texts = [word.text for word in command.words]
         names = [n for n, text in enumerate(texts) if text.rpartition("/")[2] == "hostname"]
         if names and {"-i", "--ip-address"} & set(texts[names[0] :]):
             what = "hostname --ip-address is 127.0.1.1 on Debian and Ubuntu nodes"

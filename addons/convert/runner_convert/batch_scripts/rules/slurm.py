@@ -70,8 +70,8 @@ def cpus_missing(script: Script) -> Places:
     for step in script.steps:
         ranks, srun = ranks_per_node(job, step) or 0, step.starter.name == "srun"
         cpus = (job.count("cpus-per-task") or 1) * (1 if srun else tasks)
-        own = step.starter.has("cpus-per-task", "cpus-per-gpu", *(["ntasks"] if srun else []))
-        if ranks > cpus and not own and (step.agent or (step.starter and not srun)):
+        counted = step.starter.has("cpus-per-task", "cpus-per-gpu", *(["ntasks"] if srun else []))
+        if ranks > cpus and not counted and (step.agent or (step.starter and not srun)):
             unless = "" if given else ", no --cpus-per-task (unless the site counts by GPUs)"
             right = f"--cpus-per-task={ranks * 4}, say: the CPUs of all {ranks} ranks"
             yield step.line, f"{ranks} ranks on {count(cpus, 'CPU')}{unless}", right
@@ -82,26 +82,26 @@ def gpus_per_task(script: Script) -> Places:
     job = script.job
     job_has_it = job.text("gpus-per-task") not in ("", "0")
     for _, srun in _sruns(script):
-        own, flags = srun.get("gpus-per-task"), job.text("gres-flags") + srun.text("gres-flags")
+        of_step, flags = srun.get("gpus-per-task"), job.text("gres-flags") + srun.text("gres-flags")
         bound = "none" not in (job.text("gpu-bind"), srun.text("gpu-bind"))
         tasks = srun.count("ntasks") or job.tasks
         several = 1 not in (tasks, tasks_per_node(job, srun))
         shared = "allow-task-sharing" in flags
-        if several and bound and not shared and (own or job_has_it):
+        if several and bound and not shared and (of_step or job_has_it):
             what = "--gpus-per-task hides the other ranks' GPUs: NCCL copies through the host's"
             right = "--gpus-per-node, or --gres-flags=allow-task-sharing beside it"
-            yield own.line if own else job.line_of("gpus-per-task"), f"{what} memory", right
+            yield of_step.line if of_step else job.line_of("gpus-per-task"), f"{what} memory", right
 
 
 @rule
 def export_none(script: Script) -> Places:
     reset = "SLURM_EXPORT_ENV" in script.text
     for _, srun in _sruns(script):
-        own = srun.get("export")
-        text = own.text if own else ("" if reset else script.job.text("export"))
+        of_step = srun.get("export")
+        text = of_step.text if of_step else ("" if reset else script.job.text("export"))
         if text and "ALL" not in text.upper().split(","):
             what = f"--export={text}: no other variable reaches the ranks, PATH neither"
-            yield (srun.line if own else script.job.line_of("export")), what, "--export=ALL"
+            yield (srun.line if of_step else script.job.line_of("export")), what, "--export=ALL"
 
 
 @rule
@@ -150,10 +150,10 @@ def misspelt_directive(script: Script) -> Places:
 
 @rule
 def variable_in_directive(script: Script) -> Places:
-    for each in script.job.options if script.job.scheduler == "slurm" else ():
-        if "$" in each.text and each.name not in ("wrap", "comment"):
-            what = f"{each.text} is not expanded in a directive"
-            yield each.line, what, "the value itself, or %u, %x, %j"
+    for option in script.job.options if script.job.scheduler == "slurm" else ():
+        if "$" in option.text and option.name not in ("wrap", "comment"):
+            what = f"{option.text} is not expanded in a directive"
+            yield option.line, what, "the value itself, or %u, %x, %j"
 
 
 @rule
@@ -172,9 +172,9 @@ def output_folder(script: Script) -> Places:
 @rule
 def time_limit(script: Script) -> Places:
     job, site, time = script.job, script.site, script.job.text("time")
-    default = next((each.name for each in site.partitions if each.default), "")
+    default = next((partition.name for partition in site.partitions if partition.default), "")
     queue = job.text("partition") or default or "the site"
-    limits = {each.name: each.time_limit for each in site.partitions}
+    limits = {partition.name: partition.time_limit for partition in site.partitions}
     rules = site.profile.rules.max_time if site.profile else {}
     of_profile = [rules.get(name, "") for name in (queue, job.text("qos"), "*")]
     limit = next(filter(None, (limits.get(queue), *of_profile)), "")
@@ -208,9 +208,9 @@ def background_without_wait(script: Script) -> Places:
     commands = script.content.commands
     for step in script.steps:
         order = step.command.order
-        waits = any(each.name in WAITING for each in commands[order + 1 :])
-        later = [each.command for each in script.steps if each.command.order > order]
-        goes_on = not all(each.background for each in later)
+        waits = any(command.name in WAITING for command in commands[order + 1 :])
+        later = [step.command for step in script.steps if step.command.order > order]
+        goes_on = not all(command.background for command in later)
         if step.command.background and not waits and not goes_on:
             what = "the script ends while this runs: it is killed"
             yield step.line, what, "wait, as the last line"
@@ -224,7 +224,10 @@ def secret_in_script(script: Script) -> Places:
 
 
 def _secrets(script: Script) -> Iterator[tuple[int, str]]:
-    named = [(each.line, each.name, each.value) for each in script.content.assignments]
+    named = [
+        (assignment.line, assignment.name, assignment.value)
+        for assignment in script.content.assignments
+    ]
     for step in script.steps:
         named += [(value.line, name, value) for name, value in step.env.items()]
     yield from ((line, name) for line, name, value in named if _is_secret(name, value))
@@ -245,12 +248,12 @@ def secrets(command: Command) -> dict[Word, str]:
 
 def _is_secret(name: str, value: Word) -> bool:
     text, upper = value.known or "", name.upper().strip("-").replace("-", "_")
-    looks = without_secret(f"{upper}=x") == upper and not any(each in upper for each in NO_SECRETS)
+    looks = without_secret(f"{upper}=x") == upper and not any(word in upper for word in NO_SECRETS)
     if "KEY" in upper:
-        looks = any(each in upper for each in ("API", "ACCESS", "SECRET", "PRIVATE"))
+        looks = any(word in upper for word in ("API", "ACCESS", "SECRET", "PRIVATE"))
     fits = len(text) >= 8 and len(text.split()) == 1 and not text.isdecimal()
     plain = not text.startswith(("/", "~", "--"))
-    placed = any(each in text.lower() for each in PLACEHOLDERS)
+    placed = any(word in text.lower() for word in PLACEHOLDERS)
     return fits and plain and not placed and (looks or name == "wandb login")
 
 
