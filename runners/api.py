@@ -26,9 +26,10 @@ from .core.remedy import command
 from .explain.explanation import Explanation
 from .jobs import find_run, job_status, logs
 from .jobs.logs import JobLog
-from .launching import end, follow, gather, run_group, run_status, submit
-from .launching.run_status import RunStatus as RunStatus
+from .launching import gather, submit
 from .launching.submit import LaunchRequest
+from .monitoring import end, follow, run_group, run_status
+from .monitoring.run_status import RunStatus as RunStatus
 from .settings import config, trainers
 from .settings.table import SETTINGS
 

@@ -10,7 +10,7 @@ from .documents import ROOT
 
 # A call of one of these makes a diagnosis of a plan; its first argument is the id.
 MAKERS = ("refuse", "warn", "refusal", "warning")
-ROOMS = ("planning", "schedulers", "runtimes", "launching")
+ROOMS = ("planning", "schedulers", "runtimes", "launching", "sessions")
 
 
 def calls(*rooms: str) -> Iterator[tuple[Path, ast.Call]]:

@@ -56,7 +56,7 @@ class SettingsCommand(click.Command):
             if len(set(given.values())) > 1:
                 both = " and ".join(f"{name} {value}" for name, value in given.items())
                 remedies = [change({_long(names): value}) for value in given.values()]
-                from ..launching import suggest  # for a mistake only
+                from ..settings import suggest  # for a mistake only
 
                 raise UsageError(
                     f"{both} are two names of one option, with two values",

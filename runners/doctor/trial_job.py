@@ -15,8 +15,8 @@ from ..core.model import BindMount
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.trainer import Trainer
-from ..launching import follow
 from ..launching import submit as submitting
+from ..monitoring import follow
 from ..runtimes.limits import FILES
 from ..settings import config
 

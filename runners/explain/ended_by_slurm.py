@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..contract import failure_kinds as kinds
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
-from ..jobs.stalls import MISSING, TITLE
+from ..jobs.logs import MISSING_RANK, MISSING_RANKS
 from ..schedulers.base import clock, limit_seconds
 from . import pace
 from .explanation import Alternative, Certainty, Explanation, Precedence, Signature
@@ -31,8 +31,8 @@ STEP_CREATED = LogPattern("tep created for ", r"^srun: ")
 BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
 SIGNAL_NO_LOG = 53  # of slurmstepd that cannot open a job's log (21.08 to 26.05)
 STALL_SECONDS = LogPattern("waiting for remainder of ranks for more than")
-STALL_WARNING = LogPattern(TITLE)
-STALLED_RANKS = LogPattern(": [", MISSING.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
+STALL_WARNING = LogPattern(MISSING_RANKS)
+STALLED_RANKS = LogPattern(": [", MISSING_RANK.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
 STALL_STATES = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
 
 

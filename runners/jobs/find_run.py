@@ -12,6 +12,7 @@ from pathlib import Path
 from ..core.errors import NotFound, UsageError
 from ..core.files import entries
 from ..core.job_record import ArrayPaths, Job, JobPaths, load
+from ..schedulers import SCHEDULERS
 
 Run = tuple[JobPaths, Job]
 Runs = Sequence[Run]
@@ -89,6 +90,12 @@ def _together(word: str, runs: list[Run]) -> list[Run]:
 def number(id: str) -> str:
     """Return the number of a job's array, 123 of 123_4 and of 123[4].server; another's own id."""
     return re.sub(r"(_\d+|\[\d*\].*)$", "", id)
+
+
+def whole_id(job: Job) -> str:
+    """Return the identifier of the array of which a job is a task; another job's own."""
+    arrays = SCHEDULERS[job.scheduler].ARRAYS
+    return arrays.whole_id(job.id) if arrays else job.id
 
 
 def _folders_file() -> Path:

@@ -36,6 +36,10 @@ STARTUP = re.compile(
     rb"|.*computation placer already registered"
     rb"|\[W.*socket\.cpp.*The hostname of the client socket cannot be retrieved"
 )
+# Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
+# `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
+MISSING_RANKS = "Missing ranks:"
+MISSING_RANK = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
 LABELLED = re.compile(rb"(\d+)@\S+ \| ")
 LOST = (
     # `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`

@@ -1,1 +1,1 @@
-"""From a request to a job and its end: gather, plan, submit, follow. For cli/ and the API."""
+"""From a request to a job in the queue: gather, plan, submit. For cli/ and the API."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.diagnosis import Diagnosis
 from ..core.errors import Refused, RunnerError, UsageError
 from ..core.plan import ChoiceId, Plan
 from ..core.remedy import COMMAND, LAUNCH, Remedy, change
 from ..images.local_image import ImageMissing
-from . import suggest
+from ..planning import search
 
 
 def error(problems: Sequence[RunnerError], made: Plan) -> RunnerError:
@@ -23,7 +24,19 @@ def error(problems: Sequence[RunnerError], made: Plan) -> RunnerError:
         return problems[0]
     mistaken = any(isinstance(problem, UsageError) for problem in problems)
     told = [replace(problem.diagnosis, remedies=_remedies(problem)) for problem in problems]
-    return suggest.refused([*told, *made.refusals], UsageError if mistaken else Refused)
+    return refused([*told, *made.refusals], UsageError if mistaken else Refused)
+
+
+def refused(refusals: Sequence[Diagnosis], kind: type[RunnerError] = Refused) -> RunnerError:
+    """Return several reasons as one error."""
+    first, *others = refusals
+    evidence = [first.evidence]
+    for refusal in others:
+        evidence += [f"also: {refusal.what}", refusal.evidence]
+    text = "\n".join(line for line in evidence if line)
+    error = kind(first.what, text, search.combined(refusals), first.id)
+    error.faults = tuple(refusals)
+    return error
 
 
 def _remedies(problem: RunnerError) -> tuple[Remedy, ...]:

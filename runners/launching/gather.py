@@ -35,6 +35,9 @@ from ..sites import find_site, probe
 from . import at_once, default_trainer, job_site, named_image
 from .named_image import NamedImage
 
+# A session that was forgotten holds its nodes no longer than this, unless one asks for more.
+SESSION_TIME = "1:00:00"
+
 
 def plan(
     trainer: str,
@@ -115,15 +118,12 @@ def plan_for(
 def session(
     name: str, flags: Mapping[str, Any], dry_run: bool, listener: Listener
 ) -> tuple[Plan, Site]:
-    """Return the plan of a session, which may have refusals, and the site."""
-    from . import session_script  # few commands are sessions
-
+    """Return the plan of a job that starts no ranks, which may have refusals, and the site."""
     # The site, files, variables and flags may change it.
-    preset = config.ConfigLayer(COMMAND, {"time": session_script.TIME}, f"runner {name}")
+    preset = config.ConfigLayer(COMMAND, {"time": SESSION_TIME}, f"runner {name}")
     here = probe_site(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
-    made = plan_for(trainer, preset, flags, here, dry_run, listener)
-    return session_script.of(made, os.getcwd()), here
+    return plan_for(trainer, preset, flags, here, dry_run, listener), here
 
 
 def _recorded(image: ImageInfo, unread: bool, listener: Listener) -> Recorded:

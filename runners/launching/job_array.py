@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..core import atomic, command_signals, job_record
+from ..core import atomic, command_signals
 from ..core.errors import Refused, RunnerError, UsageError
 from ..core.files import make_folder
-from ..core.job_record import ArrayPaths, Job, JobState, next_folder
+from ..core.job_record import ArrayPaths, Job, next_folder
 from ..core.remedy import change
-from ..jobs.find_run import Runs
 from ..schedulers import SCHEDULERS
 from ..schedulers.base import Scheduler
 from . import run_folder
@@ -175,24 +174,3 @@ def _cancelled(scheduler: Scheduler, id: str) -> bool:
     except RunnerError:  # what went wrong before is the cause
         return False
     return True
-
-
-def whole_id(job: Job) -> str:
-    """Return the identifier of the array of which a job is a task; another job's own."""
-    arrays = SCHEDULERS[job.scheduler].ARRAYS
-    return arrays.whole_id(job.id) if arrays else job.id
-
-
-def cancel(runs: Runs, alone: bool = False) -> int:
-    """Cancel runs and what was submitted with them, each array by one call; `alone` a run only.
-
-    Returns how many are recorded as cancelled: not one that has completed meanwhile. Raises
-    SystemFault with the scheduler's words.
-    """
-    ids = [(job.scheduler, job.id if alone else whole_id(job)) for _, job in runs]
-    for scheduler, id in dict.fromkeys(ids):
-        SCHEDULERS[scheduler].cancel(id)
-    ended = [run for run in runs if job_record.exit_code(run[0]) != 0]
-    for paths, job in ended:
-        replace(job, state=JobState.CANCELLED.name).save(paths)
-    return len(ended)

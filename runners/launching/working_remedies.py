@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..core.command_line import CommandLine
 from ..core.diagnosis import Diagnosis
@@ -19,8 +18,8 @@ from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import LAUNCH, Remedy, advice, change
 from ..planning import search
-from ..settings.table import LISTS, SETTINGS
-from . import gather, suggest
+from ..settings import suggest
+from . import at_once, gather
 
 SESSIONS = ("shell", "jupyter")
 PLANNED = ("launch", "plan", *SESSIONS)  # the commands whose options make a plan
@@ -44,7 +43,7 @@ def offer(error: RunnerError, typed: CommandLine) -> None:
 
 def refused(made: Plan, typed: CommandLine) -> RunnerError:
     """Return why a plan is refused, with the changes that work instead."""
-    error = suggest.refused(made.refusals)
+    error = at_once.refused(made.refusals)
     error.change(remedies=tuple(instead(made, typed)))
     error.tried = True
     return error
@@ -55,7 +54,7 @@ def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
     if not made.refusals:
         return []
     found = [_ready(remedy, made, typed) for remedy in made.instead]
-    return _offered(suggest.refused(made.refusals), typed, found)
+    return _offered(at_once.refused(made.refusals), typed, found)
 
 
 def against(warning: Diagnosis, typed: CommandLine) -> list[Remedy]:
@@ -139,7 +138,7 @@ def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozens
 
 
 def _made(remedy: Remedy, typed: CommandLine) -> Plan:
-    flags = _flags(remedy, typed)
+    flags = suggest.flags(remedy, typed)
     if typed.name in SESSIONS:
         return gather.session(typed.name, flags, True, Listener())[0]
     trainer, *args = remedy.trainer or (typed.trainer, *typed.args)
@@ -170,17 +169,3 @@ def _ready(remedy: Remedy, made: Plan, typed: CommandLine) -> Remedy:
     if is_own or " && " in remedy.text or (remedy.text and not another and not is_dry):
         return remedy
     return replace(remedy, text="" if is_dry and not another else made.spec.image.unbuilt)
-
-
-def _flags(remedy: Remedy, typed: CommandLine) -> Mapping[str, Any]:
-    """Return the settings of the command that a remedy suggests, as click gives them."""
-    flags: dict[str, Any] = {}
-    for name, value in (*remedy.options, *suggest.kept(remedy, typed)):
-        if name not in SETTINGS:
-            continue
-        if name in LISTS:
-            flags.setdefault(name, []).append(str(value))
-        else:
-            kind = SETTINGS[name].kind
-            flags[name] = {"int": int, "number": float, "switch": bool}.get(kind, str)(value)
-    return flags

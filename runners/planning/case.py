@@ -12,7 +12,7 @@ from ..core.model import ImageInfo, JobSpec, Resources
 from ..core.plan import Choice, ChoiceId
 from ..core.remedy import Remedy
 from ..core.site import Site
-from ..settings import changes, config, request
+from ..settings import config, request, suggest
 
 Value = TypeVar("Value", str, int, float)
 # A setting whose origin a step reads; mypy refuses a misspelt name, not a choice without a setting.
@@ -58,7 +58,7 @@ class Case:
         """
         if self.settings is None:
             return self
-        settings, before = changes.changed(self.settings, remedy), self.spec
+        settings, before = suggest.changed(self.settings, remedy), self.spec
         resources = request.resources(settings, before.trainer.has_ranks)
         dependency = resources.dependency and before.resources.dependency  # numbers of jobs
         resources = replace(resources, dependency=dependency)

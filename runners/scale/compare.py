@@ -18,9 +18,10 @@ from ..core.plan_record import PlanRecord
 from ..core.progress import Listener
 from ..explain import read_facts
 from ..images.facts import digest_cache
-from ..jobs import job_status, resource_use
+from ..jobs import job_status
 from ..jobs.find_run import Runs
 from ..jobs.metrics_tail import RATE
+from ..monitoring import resource_use
 from .ranking import names, rank
 
 Facts = dict[str, Any]

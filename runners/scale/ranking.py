@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.errors import UsageError, nearest
 from ..jobs.metrics_tail import RATE
-from ..launching.run_group import RunResult
+from ..monitoring.run_group import RunResult
 
 FIRST = ("accuracy", "loss")  # what decides, where results have it; else the first rate
 # Of other names those with such a part are the better the less they are.

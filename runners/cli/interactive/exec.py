@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...launching import terminal
+from ...sessions import terminal
 from .. import options, printer
 
 EXAMPLE = """\b

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ...core.errors import UsageError
-from ...launching import kernel as kernels
-from ...launching import servers, sessions
-from ...launching.sessions import SessionRequest
+from ...sessions import kernel as kernels
+from ...sessions import open_session, servers
+from ...sessions.open_session import SessionRequest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 from ..train import plan_view
@@ -64,7 +64,7 @@ def jupyter_command(
 def _write_kernel(name: str, flags: dict[str, Any], dry_run: bool) -> None:
     plan_view.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run)
-    made = sessions.draft_kernel(request, name, printer.Console())
+    made = open_session.draft_kernel(request, name, printer.Console())
     plan_view.warn(made.plan)
     if dry_run:
         click.echo(f"{made.spec}\n\n{made.script}", nl=False)

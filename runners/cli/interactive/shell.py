@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ...launching import sessions
-from ...launching.sessions import SessionRequest
+from ...sessions import open_session
+from ...sessions.open_session import SessionRequest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 from ..train import plan_view
@@ -33,12 +33,12 @@ def shell_command(command: tuple[str, ...], dry_run: bool, **values: Any) -> Non
     plan_view.warn_of_secrets()
     request = SessionRequest(options.flags(values), invocation.again(), dry_run)
     listener = printer.Console()
-    draft = sessions.draft_shell(request, command, printer.at_terminal(), listener)
+    draft = open_session.draft_shell(request, command, printer.at_terminal(), listener)
     plan_view.warn(draft.plan)
     if dry_run:
         click.echo(draft.text, nl=False)
         return
-    end = sessions.open_shell(draft, listener)
+    end = open_session.open_shell(draft, listener)
     if end.last_words:
         click.echo(f"\n{end.last_words}", err=True)
     sys.exit(end.code)

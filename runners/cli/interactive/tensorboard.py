@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ...launching import servers
-from ...launching.sessions import SessionRequest
+from ...sessions import servers
+from ...sessions.open_session import SessionRequest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 from ..train import plan_view

@@ -13,9 +13,9 @@ from ...core import files
 from ...core.job_record import Job
 from ...jobs import wording
 from ...jobs.find_run import Run
-from ...launching import servers
-from ...launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
-from ...launching.servers import ServerDraft
+from ...sessions import servers
+from ...sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
+from ...sessions.servers import ServerDraft
 from .. import printer
 from ..runs import follow, job_end
 from ..train import plan_view

@@ -12,7 +12,7 @@ from ...core.errors import Refused, UsageError
 from ...core.text import count
 from ...doctor.examine import examine, of_trial
 from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
-from ...launching import suggest
+from ...settings import suggest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
 

@@ -8,7 +8,7 @@ import click
 
 from ...core.errors import NotFound, UsageError
 from ...jobs.find_run import Runs
-from ...launching import run_group
+from ...monitoring import run_group
 from .. import options
 from . import job_end
 

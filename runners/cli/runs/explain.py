@@ -15,7 +15,7 @@ from ...core.errors import NotFound, UsageError
 from ...core.text import first_few
 from ...jobs import job_status, wording
 from ...jobs.find_run import Runs
-from ...launching import end, run_group
+from ...monitoring import end, run_group
 from .. import options, printer
 from . import job_end
 

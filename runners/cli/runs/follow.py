@@ -13,8 +13,8 @@ import click
 from ...core.command_signals import Interrupted
 from ...core.job_record import Job, JobPaths, Status
 from ...jobs.logs import last
-from ...launching import follow, run_group
-from ...launching.follow import Follower, Screen
+from ...monitoring import follow, run_group
+from ...monitoring.follow import Follower, Screen
 from .. import printer, progress
 from . import job_end
 

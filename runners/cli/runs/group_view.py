@@ -12,8 +12,8 @@ from ...core import command_signals
 from ...core.job_record import Job, JobPaths, JobState, Status
 from ...jobs import wording
 from ...jobs.find_run import Runs
-from ...launching import run_group
-from ...launching.run_group import GroupNews, RunResult
+from ...monitoring import run_group
+from ...monitoring.run_group import GroupNews, RunResult
 from ...scale import ranking
 from .. import printer
 from . import job_end, status_view

@@ -14,8 +14,9 @@ from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
 from ...jobs import wording
-from ...launching import end, suggest
-from ...launching.end import JobEnd
+from ...monitoring import end
+from ...monitoring.end import JobEnd
+from ...settings import suggest
 from .. import printer
 
 WIDTH = len("first to fail: ")

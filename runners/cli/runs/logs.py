@@ -8,7 +8,7 @@ import click
 
 from ...jobs import logs
 from ...jobs.logs import SilentRanks
-from ...launching import end
+from ...monitoring import end
 from .. import options, printer
 from . import follow, job_end
 from .follow import Plain

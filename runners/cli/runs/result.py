@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...jobs import job_status
-from ...launching import end, run_group
+from ...monitoring import end, run_group
 from .. import options, printer
 from . import group_view, job_end
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from ...core.job_record import Job, JobPaths
-from ...jobs import stalls
-from ...launching import run_status
+from ...monitoring import run_status, stalls
 from .. import options, printer
 from . import status_view
 

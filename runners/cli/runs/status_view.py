@@ -7,11 +7,12 @@ from typing import Any
 
 from ...core.job_record import Job, JobState
 from ...core.remedy import change
-from ...jobs import stalls, wording
+from ...jobs import wording
 from ...jobs.find_run import Runs
-from ...jobs.resource_use import RunUse
-from ...launching import run_status, suggest
-from ...launching.run_status import RunDetails, RunStatus
+from ...monitoring import run_status, stalls
+from ...monitoring.resource_use import RunUse
+from ...monitoring.run_status import RunDetails, RunStatus
+from ...settings import suggest
 from .. import printer
 
 HEADERS = ["id", "run", "state", "nodes", "elapsed", "left", "step", "loss", "rate", "exit", "why"]

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ...launching import end
+from ...monitoring import end
 from .. import options
 from . import follow, group_view, job_end
 

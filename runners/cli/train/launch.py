@@ -13,6 +13,7 @@ from ...core import command_signals, plan_record
 from ...core.job_record import Job, JobPaths
 from ...core.plan import Plan
 from ...core.text import first_few
+from ...jobs import find_run
 from ...jobs.find_run import Runs
 from ...launching import job_array, submit
 from ...launching.run_folder import Draft
@@ -148,7 +149,7 @@ def _announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
 def _to_the_end(paths: JobPaths, job: Job, output: LaunchOutput) -> int:
     """Wait for a job's end, or follow it; print how it ended and return the exit code."""
     # What only a launch that waits needs: a dry run starts faster without it.
-    from ...launching import end
+    from ...monitoring import end
     from ..runs import follow, job_end
 
     as_json, quiet = output.as_json, output.parsable
@@ -207,7 +208,7 @@ def _announce_all(made: Plan, runs: Runs, output: LaunchOutput) -> None:
     """Say what was submitted: the arrays, and the first runs."""
     from ..runs import group_view, status_view
 
-    wholes = list(dict.fromkeys(job_array.whole_id(job) for _, job in runs))
+    wholes = list(dict.fromkeys(find_run.whole_id(job) for _, job in runs))
     name = runs[0][1].array or runs[0][0].root.name
     if output.parsable:
         click.echo("\n".join(wholes))

@@ -16,7 +16,8 @@ from ...core.diagnosis import Diagnosis
 from ...core.errors import Refused
 from ...core.plan import Choice, Plan
 from ...core.remedy import LAUNCH, Remedy
-from ...launching import gather, run_folder, suggest, working_remedies
+from ...launching import gather, run_folder, working_remedies
+from ...settings import suggest
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
 from . import plan_view

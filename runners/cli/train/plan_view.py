@@ -13,8 +13,8 @@ from ...core.diagnosis import Diagnosis
 from ...core.model import DataAccess, ImageAccess, LauncherName, Resources
 from ...core.plan import Choice, ChoiceId, GpuOfRank, Plan, Provider
 from ...core.text import count
-from ...launching import suggest
 from ...schedulers.base import limit_seconds
+from ...settings import suggest
 from .. import invocation, printer
 
 LABELS = {

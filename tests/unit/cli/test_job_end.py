@@ -12,7 +12,7 @@ from runners.cli.runs import group_view, job_end
 from runners.core.command_line import CommandLine
 from runners.core.job_record import JobState, Status
 from runners.injob.rank import problems
-from runners.launching import end, run_group
+from runners.monitoring import end, run_group
 
 from ..failures import leave
 from ..runs import a_run

@@ -18,7 +18,8 @@ from runners.explain.explanation import Certainty, Explanation
 from runners.explain.facts import Facts
 from runners.explain.fixes import gpu_for_each_rank
 from runners.explain.read_facts import of_text
-from runners.launching import end, suggest
+from runners.monitoring import end
+from runners.settings import suggest
 from runners.settings.config import read_toml
 
 CASES = read_toml(Path(__file__).parent / "messages.toml")["case"]

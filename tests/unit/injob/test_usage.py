@@ -17,7 +17,7 @@ from runners.contract.node_use import NodeUse, RankUse
 from runners.contract.run_files import USE
 from runners.core.job_record import JobPaths
 from runners.injob import records
-from runners.jobs import resource_use
+from runners.monitoring import resource_use
 
 from . import shim
 from .test_usage_readings import Library

@@ -16,7 +16,8 @@ from runners.core import files, job_record
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
-from runners.jobs import resource_use, script_starts, wording
+from runners.jobs import script_starts, wording
+from runners.monitoring import resource_use
 
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
 GOOD = {"form": 2, "id": "7", "name": "x", "scheduler": "slurm", "log": "l", "submitted": 1.0}

@@ -13,9 +13,9 @@ from runners.core.errors import NotFound, Refused, RunnerError, UsageError
 from runners.core.model import ImageInfo
 from runners.core.plan import Plan
 from runners.core.progress import Listener
-from runners.launching import default_trainer, gather, submit, suggest
+from runners.launching import default_trainer, gather, submit
 from runners.launching.submit import LaunchRequest
-from runners.settings import trainers
+from runners.settings import suggest, trainers
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..in_process import runner

@@ -21,13 +21,13 @@ from runners.core.remedy import change
 from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import find_run
-from runners.launching import job_array, run_folder, submit, suggest
+from runners.launching import job_array, run_folder, submit
 from runners.launching.run_folder import Draft
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_script
 from runners.script import render
-from runners.settings import sweep
+from runners.settings import suggest, sweep
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..script.test_render import IMAGE, SITE, SPEC

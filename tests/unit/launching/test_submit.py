@@ -12,8 +12,9 @@ from runners.core.errors import NotFound, Refused
 from runners.core.plan import Plan
 from runners.core.progress import Listener
 from runners.core.remedy import change
-from runners.launching import submit, suggest, working_remedies
+from runners.launching import submit, working_remedies
 from runners.launching.submit import LaunchRequest
+from runners.settings import suggest
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..programs import environment

@@ -13,7 +13,7 @@ import pytest
 
 from runners.cli import cli
 from runners.core.errors import Refused, RunnerError, UsageError
-from runners.launching import end
+from runners.monitoring import end
 from runners.settings import config, trainers
 from runners.settings.table import SETTINGS
 from tests import documents, reference

@@ -12,7 +12,7 @@ from runners.core import plan_record
 from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
-from runners.launching import run_group
+from runners.monitoring import run_group
 from runners.scale import compare, measure, ranking
 
 from .. import scripts

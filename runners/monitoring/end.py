@@ -23,9 +23,10 @@ from ..core.progress import Listener
 from ..core.remedy import change, command
 from ..explain import read_facts
 from ..explain.explanation import Certainty, Explanation
-from ..jobs import job_status, stalls
-from ..jobs.stalls import Stall
-from . import stall_notice, suggest
+from ..jobs import job_status
+from ..settings import suggest
+from . import stall_notice, stalls
+from .stalls import Stall
 
 STACKS_SHOWN = 10
 UNKNOWN_LAUNCH = CommandLine(name="")

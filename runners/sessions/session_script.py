@@ -17,8 +17,6 @@ from ..planning import requeue
 from ..schedulers import SCHEDULERS, capabilities, slurm_script
 from ..script import ranks, render
 
-# A session that was forgotten holds its nodes no longer than this, unless one asks for more.
-TIME = "1:00:00"
 # Choices about ranks, of which a session has none, and about the restarts that it does not get.
 ABOUT_RANKS = (
     *requeue.CHOICES,

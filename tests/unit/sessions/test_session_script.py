@@ -32,12 +32,13 @@ from runners.core.plan import Plan
 from runners.injob.serve import tensorboard
 from runners.injob.serve.start import REFUSED, jupyter_command, port_taken
 from runners.injob.serve.tensorboard import TokenProxy
-from runners.launching import private_folder, session_script, terminal
-from runners.launching.private_folder import ServerAddress
+from runners.launching import private_folder
 from runners.schedulers import pbs
 from runners.schedulers.base import JobLocation
 from runners.schedulers.slurm_script import LABELLED, SlurmSteps
 from runners.script import render
+from runners.sessions import server_address, session_script, terminal
+from runners.sessions.server_address import ServerAddress
 
 from .. import scripts
 
@@ -194,7 +195,7 @@ class TestSteps:
 
 class TestWay:
     def test_to_the_address_of_the_node(self) -> None:
-        way = private_folder.way(FOUND, TOKEN, "login.site.org", "ada", False)
+        way = server_address.way(FOUND, TOKEN, "login.site.org", "ada", False)
         assert way.ssh == "ssh -N -L 43210:10.77.0.2:43210 ada@login.site.org"
         assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
         assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
@@ -203,20 +204,20 @@ class TestWay:
     def test_a_browser_in_the_cluster_is_told_the_nodes_name(self) -> None:
         """By the node's IP address JupyterLab answers 403, also with the token."""
         line = f"within the cluster:   http://n1:43210/lab?token={TOKEN}"
-        assert line in private_folder.way(FOUND, TOKEN, "login", "ada", False).lines
+        assert line in server_address.way(FOUND, TOKEN, "login", "ada", False).lines
         alone = replace(FOUND, address="127.0.0.1", loopback=True)
-        assert "within" not in str(private_folder.way(alone, TOKEN, "login", "ada", False).lines)
+        assert "within" not in str(server_address.way(alone, TOKEN, "login", "ada", False).lines)
 
     def test_to_an_ipv6_address(self) -> None:
-        way = private_folder.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
+        way = server_address.way(replace(FOUND, address="fd00::2"), TOKEN, "login", "ada", False)
         assert "-L '43210:[fd00::2]:43210'" in way.ssh
 
     def test_to_a_node_that_answers_itself_only(self) -> None:
         found = replace(FOUND, address="127.0.0.1", loopback=True)
-        way = private_folder.way(found, TOKEN, "login", "ada", False)
+        way = server_address.way(found, TOKEN, "login", "ada", False)
         assert way.ssh == "ssh -N -J ada@login -L 43210:127.0.0.1:43210 ada@n1"
         assert way.inside == ""
-        assert private_folder.way(found, TOKEN, "login", "ada", True).ssh == ""
+        assert server_address.way(found, TOKEN, "login", "ada", True).ssh == ""
 
 
 class TestPrivate:
@@ -225,13 +226,13 @@ class TestPrivate:
         old = os.umask(0)
         try:
             private_folder.make(paths)
-            kept = private_folder.write(paths, private_folder.ACCESS, "how to get there")
+            kept = private_folder.write(paths, server_address.ACCESS, "how to get there")
         finally:
             os.umask(old)
         files = [paths.private, paths.private / "token", kept]
         assert [path.stat().st_mode & 0o777 for path in files] == [0o700, 0o600, 0o600]
-        assert len(private_folder.token(paths)) >= 43
-        assert private_folder.address(paths) is None
+        assert len(server_address.token(paths)) >= 43
+        assert server_address.address(paths) is None
 
     def test_a_file_system_without_rights_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -251,7 +252,7 @@ class TestPrivate:
         for name in "ab":
             (tmp_path / name).mkdir()
             private_folder.make(JobPaths(tmp_path / name))
-        assert private_folder.token(JobPaths(tmp_path / "a")) != private_folder.token(
+        assert server_address.token(JobPaths(tmp_path / "a")) != server_address.token(
             JobPaths(tmp_path / "b")
         )
 

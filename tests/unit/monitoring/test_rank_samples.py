@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from runners.jobs import rank_samples
-from runners.jobs.rank_samples import RankSample, StackFrame
+from runners.monitoring import rank_samples
+from runners.monitoring.rank_samples import RankSample, StackFrame
 
 SITE = "/opt/horovod/lib/python3.11/site-packages"
 MAIN = StackFrame("/work/train.py", 40, "<module>")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import job_record, trust
@@ -13,8 +13,9 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
 from ..jobs import job_status
-from ..jobs.find_run import Runs
-from . import end, job_array
+from ..jobs.find_run import Runs, whole_id
+from ..schedulers import SCHEDULERS
+from . import end
 from .end import JobEnd
 
 GOOD = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETED, JobState.STOPPED)
@@ -112,15 +113,22 @@ def by_cause(explanations: Sequence[Explained]) -> list[list[Explained]]:
 
 
 def cancel(runs: Runs) -> int:
-    """Cancel what has not ended of one run or several; return how many were cancelled.
+    """Cancel what has not ended of one run or several, of an array all by one call.
 
-    A run that has ended keeps its state. Raises SystemFault when a scheduler does not cancel,
-    UsageError for one of another user, whose record could name any job.
+    Returns how many are recorded as cancelled: not one that has completed meanwhile. Raises
+    SystemFault when a scheduler does not cancel, UsageError for one of another user, whose record
+    could name any job.
     """
     left = _not_ended(runs)
     for paths, _ in left:
         trust.check(paths.root, os.environ)
-    return job_array.cancel(left, alone=len(runs) == 1)
+    ids = [(job.scheduler, job.id if len(runs) == 1 else whole_id(job)) for _, job in left]
+    for scheduler, id in dict.fromkeys(ids):
+        SCHEDULERS[scheduler].cancel(id)
+    ended = [run for run in left if job_record.exit_code(run[0]) != 0]
+    for paths, job in ended:
+        replace(job, state=JobState.CANCELLED.name).save(paths)
+    return len(ended)
 
 
 def _not_ended(runs: Runs) -> Runs:

@@ -18,9 +18,9 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.progress import Listener
-from runners.jobs import stalls
-from runners.launching import run_folder, stall_notice
-from runners.launching.stall_notice import Stalls
+from runners.launching import run_folder
+from runners.monitoring import stall_notice, stalls
+from runners.monitoring.stall_notice import Stalls
 from runners.schedulers import local
 from tests import ras_server
 from tests.unit.injob import shim

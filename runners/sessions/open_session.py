@@ -15,10 +15,12 @@ from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import change
 from ..core.site import Site
+from ..launching import gather, run_folder
+from ..launching.run_folder import Draft
 from ..schedulers import capabilities
-from . import gather, kernel, run_folder, session_script, suggest, terminal
+from ..settings import suggest
+from . import kernel, session_script, terminal
 from .kernel import Kernel
-from .run_folder import Draft
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,11 @@ def prepare(name: str, request: SessionRequest, listener: Listener) -> PreparedS
     """Plan a session; raise Refused for one that cannot work, with what makes it work."""
     plan, here = gather.session(name, request.flags, request.dry_run, listener)
     if plan.refusals:
-        from . import working_remedies  # for a mistake only
+        from ..launching import working_remedies  # for a mistake only
 
         raise working_remedies.refused(plan, request.typed)
-    return PreparedSession(plan, here, JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name)))
+    paths = JobPaths(next_folder(plan.spec.runs_dir, plan.spec.name))
+    return PreparedSession(session_script.of(plan, os.getcwd()), here, paths)
 
 
 def draft_shell(

@@ -29,8 +29,8 @@ from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
 from runners.core.remedy import Remedy, advice, change, command, option_words, shell_line
-from runners.launching import suggest
 from runners.planning import search
+from runners.settings import suggest
 
 from ..programs import program
 

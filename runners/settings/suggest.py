@@ -1,19 +1,17 @@
-"""Remedies as commands to type: the command line that was typed, with the changes of a remedy."""
+"""A command with the changes of a remedy: as it is to be typed, and as settings."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import ENVIRONMENT, FLAG, CommandLine, without_secret
-from ..core.diagnosis import Diagnosis
-from ..core.errors import Refused, RunnerError
 from ..core.remedy import ADVICE, LAUNCH, Remedy, Value, argument_words, option_words
-from ..planning import search
-from ..settings.table import LISTS
+from .config import TYPES, Config, ConfigLayer, merged
+from .table import LISTS, SETTINGS
 
 CHECKED_BY = {"plan": "launch"}  # what was only looked at is then to be launched
 
@@ -70,18 +68,6 @@ def resolved(remedies: Iterable[Remedy], typed: CommandLine) -> Iterator[Remedy]
         yield Remedy(ADVICE if advice else "command", text(remedy, typed))
 
 
-def refused(refusals: Sequence[Diagnosis], kind: type[RunnerError] = Refused) -> RunnerError:
-    """Return several reasons as one error."""
-    first, *others = refusals
-    evidence = [first.evidence]
-    for refusal in others:
-        evidence += [f"also: {refusal.what}", refusal.evidence]
-    text = "\n".join(line for line in evidence if line)
-    error = kind(first.what, text, search.combined(refusals), first.id)
-    error.faults = tuple(refusals)
-    return error
-
-
 def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:
     """Yield the options that stay: not those that are set again, though a list is added to."""
     changed = {name for name, _ in remedy.options} - LISTS
@@ -114,3 +100,32 @@ def _in_files(remedy: Remedy, typed: CommandLine) -> list[str]:
     gone = [setting for setting in typed.settings if setting.name in remedy.leave_out]
     files = [setting for setting in gone if setting.origin not in (FLAG, ENVIRONMENT)]
     return list(dict.fromkeys(f"take {setting.name} out of {setting.where}" for setting in files))
+
+
+def flags(remedy: Remedy, typed: CommandLine) -> Mapping[str, Any]:
+    """Return the settings of the command that a remedy suggests, as click gives them."""
+    options = (*remedy.options, *kept(remedy, typed))
+    return _with_options({}, (pair for pair in options if pair[0] in SETTINGS))
+
+
+def changed(config: Config, remedy: Remedy) -> Config:
+    """Return merged settings with a remedy's options, and without those that it leaves out."""
+    options = dict(remedy.options)
+    gone = {*remedy.leave_out, *(name for name in options if name not in LISTS)}
+    values = [{n: v for n, v in layer.values.items() if n not in gone} for layer in config.own]
+    layers = [replace(layer, values=left) for layer, left in zip(config.own, values)]
+    layers[-1:] = [ConfigLayer(FLAG, _with_options(values[-1] if values else {}, remedy.options))]
+    return merged(config.below, config.profile, layers)
+
+
+def _with_options(
+    values: Mapping[str, Any], options: Iterable[tuple[str, Value]]
+) -> dict[str, Any]:
+    """Return the values of flags with more options; a list is added to."""
+    flags = dict(values)
+    for name, value in options:
+        if name in LISTS:
+            flags[name] = [*(flags.get(name) or ()), str(value)]
+        else:
+            flags[name] = TYPES[SETTINGS[name].kind](value)
+    return flags

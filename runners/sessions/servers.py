@@ -21,11 +21,12 @@ from ..core.remedy import advice
 from ..core.site import Site
 from ..jobs import find_run
 from ..jobs.find_run import Run, Runs
+from ..launching import gather, submit
+from ..launching.run_folder import Draft
 from ..schedulers import capabilities
-from . import gather, session_script, sessions, submit
-from .run_folder import Draft
+from . import open_session, session_script
+from .open_session import PreparedSession, SessionRequest
 from .server_visit import ServerVisit
-from .sessions import PreparedSession, SessionRequest
 
 JUPYTER, TENSORBOARD = "jupyter", "tensorboard"
 ONE_TASK = {"nodes": 1, "ntasks": 1, "cpus-per-task": 1}
@@ -44,7 +45,7 @@ class ServerDraft:
 
 def jupyter(request: SessionRequest, listener: Listener) -> ServerDraft:
     """Return the draft of JupyterLab in the current folder; raise Refused where it cannot work."""
-    ready = sessions.prepare(JUPYTER, request, listener)
+    ready = open_session.prepare(JUPYTER, request, listener)
     return _draft(JUPYTER, request, ready, os.getcwd())
 
 
@@ -57,7 +58,7 @@ def tensorboard(request: SessionRequest, shown: Runs, listener: Listener) -> Ser
     if request.flags.get("image") is None:
         trust.check(paths[0].root, os.environ)
     request = replace(request, flags=_for_one_task(request.flags, shown[0][1]))
-    ready = sessions.prepare(TENSORBOARD, request, listener)
+    ready = open_session.prepare(TENSORBOARD, request, listener)
     ready = replace(ready, plan=_seeing(ready.plan, paths))
     return _draft(TENSORBOARD, request, ready, str(ready.paths.boards), tuple(paths))
 

@@ -12,10 +12,12 @@ from ..contract.web_server import http_status
 from ..core import files, places
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..jobs import job_status, wording
+from ..launching import private_folder
+from ..monitoring import end
+from ..monitoring.end import JobEnd
 from ..schedulers import capabilities
-from . import end, private_folder
-from .end import JobEnd
-from .private_folder import ServerAddress, Way
+from . import server_address
+from .server_address import ServerAddress, Way
 
 SECONDS_TO_BE_REACHED = 10.0
 LAST_LINES = 10
@@ -90,15 +92,15 @@ class ServerVisit:
 
     def _access(self, now: Status) -> ServerAccess | None:
         """Return the way to a server that runs, and write it down; None before it answers."""
-        address = private_folder.address(self.paths)
+        address = server_address.address(self.paths)
         if address is None:
             return None
-        token = private_folder.token(self.paths)
+        token = server_address.token(self.paths)
         here = not capabilities(self.job.scheduler).queue
-        way = private_folder.way(address, token, self.login, places.user(), here)
+        way = server_address.way(address, token, self.login, places.user(), here)
         reached = address.loopback or _reached(address, token)
         text = "".join(f"{line}\n" for line in way.lines)
-        kept = private_folder.write(self.paths, private_folder.ACCESS, text)
+        kept = private_folder.write(self.paths, server_address.ACCESS, text)
         return ServerAccess(address, way, token, reached, kept, now)
 
     def _end(self, now: Status) -> ServerEnd:

@@ -19,9 +19,9 @@ from ..core import atomic, shell
 from ..core.errors import Refused, UsageError
 from ..core.job_record import JobPaths
 from ..core.plan import Plan
+from ..launching import private_folder
+from ..launching.run_folder import claimed, copy_injob
 from ..script import render
-from . import private_folder
-from .run_folder import claimed, copy_injob
 
 SPEC = "kernel.json"
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # jupyter_client, kernelspec.py

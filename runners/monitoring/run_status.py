@@ -12,12 +12,12 @@ from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
 from ..explain import read_facts
 from ..explain.facts import FirstFailure
-from ..jobs import job_status, metrics_tail, resource_use
+from ..jobs import job_status, metrics_tail
 from ..jobs.find_run import Runs
-from ..jobs.resource_use import RunUse
-from ..jobs.stalls import Stall
 from ..jobs.wording import reason_in_words
-from . import end, stall_notice
+from . import end, resource_use, stall_notice
+from .resource_use import RunUse
+from .stalls import Stall
 
 NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
 

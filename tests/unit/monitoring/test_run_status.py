@@ -10,7 +10,7 @@ import pytest
 from runners.core.job_record import JobState, Status
 from runners.core.progress import Listener
 from runners.injob.rank import problems
-from runners.launching import run_status
+from runners.monitoring import run_status
 
 from ..failures import leave, words
 from ..runs import a_run, squeue_says

@@ -13,8 +13,9 @@ from runners.contract.run_files import ADDRESS
 from runners.core.command_line import CommandLine
 from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState
-from runners.launching import private_folder, servers
-from runners.launching.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
+from runners.launching import private_folder
+from runners.sessions import servers
+from runners.sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 
 from ..runs import a_run, ends, squeue_says
 

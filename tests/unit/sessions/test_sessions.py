@@ -12,10 +12,10 @@ from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import BindMount, SchedulerName
 from runners.core.progress import Listener
-from runners.launching import servers, sessions
 from runners.launching.run_folder import Draft
-from runners.launching.servers import ServerDraft
-from runners.launching.sessions import SessionRequest, ShellEnd
+from runners.sessions import open_session, servers
+from runners.sessions.open_session import SessionRequest, ShellEnd
+from runners.sessions.servers import ServerDraft
 
 from ..listener import Told
 from ..programs import environment, program
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shell(*words: str, **flags: Any) -> Draft:
     request = SessionRequest(flags, CommandLine("shell"))
-    return sessions.draft_shell(request, words, False, Listener())
+    return open_session.draft_shell(request, words, False, Listener())
 
 
 def test_on_pbs_a_terminal_gets_the_nodes_shell(
@@ -54,7 +54,7 @@ def test_on_pbs_a_terminal_gets_the_nodes_shell(
 ) -> None:
     told = Told()
     draft = shell("ls", "a b", scheduler="pbs", image="sandbox", nodes=2)
-    assert sessions.open_shell(draft, told) == ShellEnd(7)
+    assert open_session.open_shell(draft, told) == ShellEnd(7)
     assert told.texts == [f"on the node, type: bash {folder}/runs/shell-1/job.sbatch"]
     out = capfd.readouterr().out
     assert "#PBS -l select=2" in out
@@ -64,7 +64,7 @@ def test_on_pbs_a_terminal_gets_the_nodes_shell(
 def test_without_a_scheduler_a_command_runs_here(capfd: pytest.CaptureFixture[str]) -> None:
     told = Told()
     draft = shell("bash", "-c", "echo here; exit 5", **HERE)
-    assert sessions.open_shell(draft, told) == ShellEnd(5)
+    assert open_session.open_shell(draft, told) == ShellEnd(5)
     assert capfd.readouterr().out == "here\n"
     assert told.texts == []
 
@@ -74,7 +74,7 @@ def test_a_scheduler_without_a_terminal_gives_no_shell(folder: Path) -> None:
     program(folder / "bin" / "mpirun", "#!/bin/bash\necho 'mpirun (Open MPI) 4.1.4'\n")
     draft = shell(scheduler="cobalt", launcher="mpirun", image="sandbox")
     with pytest.raises(Refused, match="Cobalt: runner cannot wait for nodes at a terminal"):
-        sessions.open_shell(draft, Listener())
+        open_session.open_shell(draft, Listener())
     assert not draft.paths.root.exists()
 
 
@@ -178,6 +178,6 @@ def test_one_reconnects_to_a_server_that_is_named_alone() -> None:
 def test_a_kernels_command_to_write_it_again_has_no_values(folder: Path) -> None:
     typed = CommandLine("jupyter", (Given("env", "COLOUR=blue"),), (("kernel", "k"),))
     request = SessionRequest({**HERE, "env": ["COLOUR=blue"]}, typed, True)
-    made = sessions.draft_kernel(request, "k", Listener())
+    made = open_session.draft_kernel(request, "k", Listener())
     assert "runner jupyter --env COLOUR --kernel k" in made.script
     assert "blue" not in made.script + made.spec

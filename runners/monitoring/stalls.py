@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contract.log_text import harmless
+from ..jobs.logs import MISSING_RANK, MISSING_RANKS
+from ..jobs.metrics_tail import Reading
 from . import rank_samples
-from .metrics_tail import Reading
 from .rank_samples import RankSample, TableRow
 
 SECONDS = 300  # without a step, by default
 STEPS_FOR_A_PACE, SLACK = 10, 1.2  # the pace of a few steps is known roughly
-# Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
-# `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
-TITLE = "Missing ranks:"
-MISSING = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
+# Of Horovod's stall inspector, which tells of missing ranks
 INSPECTOR = "stall_inspector.cc"
 WAITED = re.compile(r"for more than (\d+) seconds")
 # NCCL's RAS (2.24 to 2.30, src/ras/client_support.cc): details, below titles and in front of where
@@ -76,12 +74,16 @@ def progress(
         return LastProgress(reading.step, 0, reading.time)
     for line in reversed(tail):
         text = line.decode("utf-8", "replace").rstrip()
-        if not (INSPECTOR in text or TITLE in text or MISSING.match(text)):
+        if not _is_inspectors(text):
             break
         size -= len(line)
         waited = WAITED.search(text)
         written -= int(waited[1]) if waited else 0
     return LastProgress(None, size, written)
+
+
+def _is_inspectors(line: str) -> bool:
+    return INSPECTOR in line or MISSING_RANKS in line or MISSING_RANK.match(line) is not None
 
 
 def of_ranks(
@@ -130,10 +132,10 @@ def short_of_time(first: Reading, latest: Reading, left: float | None) -> float 
 
 def missing(tail: Sequence[str]) -> list[int]:
     """Return the ranks that Horovod's stall inspector named last, as far as these lines tell."""
-    titles = [at for at, line in enumerate(tail) if TITLE in line]
+    titles = [at for at, line in enumerate(tail) if MISSING_RANKS in line]
     ranks: list[int] = []
     for line in tail[titles[-1] + 1 :] if titles else ():
-        match = MISSING.match(line)
+        match = MISSING_RANK.match(line)
         if not match:
             break
         ranks.append(int(match.group(1)))
@@ -148,7 +150,7 @@ def went_on(stall: Stall, log: bytes) -> bool:
     for line in log.decode("utf-8", "replace").splitlines():
         if ENDED.search(line):
             return False
-        if LABEL.match(line) and not (INSPECTOR in line or TITLE in line or MISSING.match(line)):
+        if LABEL.match(line) and not _is_inspectors(line):
             return True
     return False
 

@@ -17,12 +17,13 @@ from ..core import atomic, files, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
-from ..jobs import metrics_tail, rank_samples, stalls, wording
+from ..jobs import metrics_tail, wording
 from ..jobs.metrics_tail import Reading
-from ..jobs.rank_samples import RankSample
-from ..jobs.stalls import LastProgress, Stall
 from ..schedulers import SCHEDULERS
 from ..settings import config
+from . import rank_samples, stalls
+from .rank_samples import RankSample
+from .stalls import LastProgress, Stall
 
 SECONDS_BETWEEN_LOOKS = 5.0
 SECONDS_BETWEEN_SAMPLES = 30.0  # at most: as long as a job may be without progress

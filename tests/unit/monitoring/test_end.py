@@ -13,7 +13,7 @@ from runners.core import files, plan_record
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound
 from runners.core.job_record import JobPaths, JobState, Status
-from runners.launching import end
+from runners.monitoring import end
 
 from ..failures import leave, words
 from ..in_process import runner

@@ -18,11 +18,11 @@ import pytest
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.injob.rank import sample_ranks
-from runners.jobs import metrics_tail, rank_samples, stalls
+from runners.jobs import metrics_tail
 from runners.jobs.metrics_tail import Reading
-from runners.jobs.rank_samples import RankSample
-from runners.launching import stall_notice
-from runners.launching.stall_notice import Stalls
+from runners.monitoring import rank_samples, stall_notice, stalls
+from runners.monitoring.rank_samples import RankSample
+from runners.monitoring.stall_notice import Stalls
 from tests import ras_server
 
 from ..injob import shim as real_shim

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
-from runners.launching.follow import Follower, Screen
+from runners.monitoring.follow import Follower, Screen
 
 NOISE = """\
 0@n1 | WARNING: All log messages before absl::InitializeLog() is called are written to STDERR

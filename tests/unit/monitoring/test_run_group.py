@@ -11,7 +11,7 @@ from runners.core import job_record
 from runners.core.errors import SystemFault, UsageError
 from runners.core.job_record import JobState, Status
 from runners.jobs.find_run import Runs
-from runners.launching import run_group
+from runners.monitoring import run_group
 from runners.schedulers.slurm import SCHEDULER
 
 from ..failures import leave, words

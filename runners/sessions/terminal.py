@@ -13,9 +13,10 @@ from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.progress import Listener
 from ..jobs import job_status, wording
+from ..launching import run_folder
+from ..launching.run_folder import Draft
 from ..schedulers import SCHEDULERS, slurm, slurm_script
-from . import run_folder, session_script
-from .run_folder import Draft
+from . import session_script
 
 SECONDS_BETWEEN_QUESTIONS = 10.0
 INTERRUPTED = 130

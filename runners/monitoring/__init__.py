@@ -1,0 +1,1 @@
+"""A job that was submitted: follow it, its stalls, how runs stand, how they ended and why."""
