@@ -41,8 +41,7 @@ class JobFailed(RunnerError):
 
     def __init__(self, what: str, explanation: Explanation) -> None:
         fixes = (explanation.fix, *(alternative.fix for alternative in explanation.others))
-        evidence = "\n".join(explanation.evidence)
-        super().__init__(what, evidence, [fix for fix in fixes if fix])
+        super().__init__(what, explanation.evidence, [fix for fix in fixes if fix])
         self.explanation = explanation
 
 
@@ -187,7 +186,7 @@ class Job:
         """
         if self.wait() is not JobState.COMPLETED:
             why = self.explain()
-            raise JobFailed(f"job {self.id} has no result: {why.cause}", why)
+            raise JobFailed(f"job {self.id} has no result: {why.what}", why)
         return end.result(*self._run)
 
     def cancel(self) -> bool:

@@ -48,7 +48,7 @@ READ = {
     "PIP_*": "pip's configuration, for the packages of a build",
 }
 OF_A_DIAGNOSIS = {
-    "id": "what was found, as below",
+    "id": "what was found; those of a plan are below",
     "severity": "`ok`, `note`, `warning`, or `failure`: it does not work",
     "what": "the sentence",
     "evidence": "lines",
@@ -56,6 +56,16 @@ OF_A_DIAGNOSIS = {
     "what to type; a launch also what it changes (`options`, `leave_out`, `arguments`, `trainer`, "
     "`cwd`, and `before`, a line to run first)",
     "certainty": "`certain`, `likely` or `unsure`",
+}
+OF_AN_EXPLANATION = {
+    "because": "why it is that sure",
+    "job": "the scheduler's number, null for a log alone",
+    "who, rank, host": "who failed first; null and empty where it was no rank",
+    "traceback": "lines, of the rank that failed",
+    "steps": "what to do in words, where one command does not do it",
+    "fixed_by": "`you`, `author`, `administrator` or `nobody`",
+    "tell": "what to write to the administrators",
+    "remedies": "of those behind the first, `does` is what they do that the first does not",
 }
 # What a job sets, whatever the user has exported.
 FORCED = {
@@ -217,7 +227,7 @@ def failures_page() -> str:
     data = message_signatures.entries()
     names = sorted({one.name for one in judge.SIGNATURES if one.name})
     parts = [
-        f"{MADE}\n\n# Known failures\n\nBy name, as in `runner explain --json`. "
+        f"{MADE}\n\n# Known failures\n\nBy `id`, as in `runner explain --json`. "
         "[How they are found](../guides/troubleshooting.md#known-failures).",
         "## What a run's own facts tell\n\n" + _code(names) + ".",
     ]
@@ -239,9 +249,12 @@ def diagnoses_page() -> str:
     """Return the form in which commands print what they found, and the ids of plans."""
     parts = [
         f"{MADE}\n\n# Diagnoses as JSON\n\n"
-        "`plan --json` prints one object: its `version`, `diagnoses`, and what only that command "
-        "has. `id` and `severity` stay; sentences may change.",
+        "`plan --json` and `explain --json` print one object: its `version`, `diagnoses`, and what "
+        "only that command has. `id` and `severity` stay; sentences may change.",
         _table(OF_A_DIAGNOSIS, "key of a diagnosis"),
+        "`explain` has one diagnosis, of a job array one for each run that did not end well. Its "
+        "ids are in [known failures](failures.md); besides it has:",
+        _table(OF_AN_EXPLANATION, "key of an explanation"),
         "## What a plan is refused for, and what it warns of\n\n" + _code(diagnoses.ids()) + ".",
     ]
     return "\n\n".join(parts) + "\n"

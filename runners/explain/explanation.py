@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import Callable, NamedTuple
 
+from ..core.diagnosis import Certainty as Certainty
+from ..core.diagnosis import Diagnosis, Severity
 from ..core.job_record import JobState
 from ..core.remedy import Remedy
 from .facts import Facts, LogPattern
-
-
-class Certainty(Enum):
-    """How sure an explanation is; the reason stands beside it."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    UNSURE = "unsure"
 
 
 class Alternative(NamedTuple):
@@ -31,29 +25,24 @@ YOU, AUTHOR, ADMINISTRATOR, NOBODY = "you", "author", "administrator", "nobody"
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """Why a job ended as it did: cause, evidence, a command that fixes it, and how sure that is.
+class Explanation(Diagnosis):
+    """Why a job ended as it did: a diagnosis with the rank that it is about, and who can fix it.
 
-    `fix` changes the command that launched the job, or is one of its own, and is None where nothing
-    failed; `others` are further ways. `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files
-    as seen from the run's folder, and a table of where the ranks of a job that hung were;
-    `traceback` is that of the rank that failed. `rank` and `host`
-    are the first to fail, None and "" if it was none; `who` names it, or the ranks that failed
-    alike.
+    The remedy, of which there is none where nothing failed, changes the command that launched the
+    job, or is one of its own; `others` are further ways. `because` is why it is that sure.
+    `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen from the run's folder, and
+    a table of where the ranks of a job that hung were; `traceback` is that of the rank that failed.
+    `rank` and `host` are the first to fail, None and "" if it was none; `who` names it, or the
+    ranks that failed alike.
 
     `fixed_by` is who can fix it; `steps` say what to do in words, where one command does not do it;
     `tell` is what to write to the administrators of the cluster.
 
-    A signature leaves out `name`, `who` and `traceback`, and gives `rank` and `host` only where it
+    A signature leaves out `id`, `who` and `traceback`, and gives `rank` and `host` only where it
     is not the first rank to fail that it is about; one `of_job` is about no rank.
     """
 
-    name: str
-    cause: str
-    evidence: tuple[str, ...]
-    fix: Remedy | None
-    certainty: Certainty
-    because: str
+    because: str = ""
     rank: int | None = None
     host: str = ""
     who: str = ""
@@ -63,7 +52,14 @@ class Explanation:
     fixed_by: str = ""
     tell: str = ""
     of_job: bool = False
-    failed: bool = True
+
+    @property
+    def failed(self) -> bool:
+        return self.severity is Severity.FAILURE
+
+    @property
+    def fix(self) -> Remedy | None:
+        return self.remedies[0] if self.remedies else None
 
 
 class Precedence(IntEnum):
@@ -118,4 +114,4 @@ class Signature:
         if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):
             return None
         said = self.judge(facts)
-        return replace(said, name=said.name or self.name) if said else None
+        return replace(said, id=said.id or self.name) if said else None

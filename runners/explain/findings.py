@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..core.diagnosis import Severity
 from ..core.remedy import Remedy
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation
@@ -33,7 +34,8 @@ def finding(
     cause: str, evidence: Iterable[object], fix: Remedy, certainty: Certainty, because: str
 ) -> Explanation:
     """Return what a signature makes of the facts."""
-    return Explanation("", cause, tuple(map(str, evidence)), fix, certainty, because)
+    lines = "\n".join(map(str, evidence))
+    return Explanation("", Severity.FAILURE, cause, lines, (fix,), certainty, because)
 
 
 def certain(

@@ -10,6 +10,7 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
+from ..core.diagnosis import Severity
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import LAUNCH, Remedy
 from . import (
@@ -116,8 +117,8 @@ def _explained(signature: Signature, facts: Facts, logged: Facts) -> Explanation
 def _nothing(facts: Facts) -> Explanation | None:
     if facts.state not in NOTHING or (facts.state == JobState.RUNNING and facts.first):
         return None
-    said = facts.state.value, NOTHING[facts.state]
-    return Explanation(*said, (), None, Certainty.CERTAIN, "that is its state", failed=False)
+    said = facts.state.value, Severity.OK, NOTHING[facts.state]
+    return Explanation(*said, because="that is its state")
 
 
 def _completed(explanation: Explanation, facts: Facts) -> Explanation:
@@ -131,8 +132,8 @@ def _completed(explanation: Explanation, facts: Facts) -> Explanation:
         traceback = first.record.traceback if first.record else ()
     return replace(
         explanation,
-        name=explanation.name or "unknown",
-        evidence=tuple(dict.fromkeys(explanation.evidence)),
+        id=explanation.id or "unknown",
+        evidence="\n".join(dict.fromkeys(explanation.evidence_lines)),
         because="; ".join(filter(None, (explanation.because, first.doubt if first else ""))),
         rank=rank,
         host=host if rank is not None or not first or first.alike == 1 else "",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from .explanation import (
     Signature,
 )
 from .facts import Facts
-from .findings import as_sure_as_told, host, own_code, record_of, signal_of, user_line, who
+from .findings import as_sure_as_told, finding, host, own_code, record_of, signal_of, user_line, who
 from .first_failure import as_logged
 from .fixes import REMEDIES, edit, exclude, logs
 from .path_owners import that_can_be_done
@@ -220,13 +220,11 @@ def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
     steps = tuple(filled(step, named) for step in entry.fix)
     steps = that_can_be_done(steps, match.named.values())
     in_words = advice("\n".join(steps)) if steps else logs(facts)
-    return Explanation(
-        entry.id,
-        filled(entry.cause, named),
-        tuple(map(str, (*record_of(facts), *own_code(facts), *lines))),
-        _remedy(entry, named, facts) or in_words,
-        certainty,
-        because,
+    evidence = (*record_of(facts), *own_code(facts), *lines)
+    fix = _remedy(entry, named, facts) or in_words
+    return replace(
+        finding(filled(entry.cause, named), evidence, fix, certainty, because),
+        id=entry.id,
         steps=steps,
         fixed_by=entry.fixed_by,
         tell=_tell(entry, named),

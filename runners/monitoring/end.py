@@ -11,18 +11,21 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..contract.exit_codes import EXIT_STOPPED
-from ..core import job_record, plan_record
+from ..core import diagnosis, job_record, plan_record
 from ..core.command_line import CommandLine
+from ..core.diagnosis import Certainty
 from ..core.errors import NotFound, RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
 from ..core.remedy import change, command
 from ..explain import read_facts
-from ..explain.explanation import Certainty, Explanation
+from ..explain.explanation import Explanation
+from ..explain.findings import finding
 from ..jobs import job_status
 from ..settings import suggest
 from . import stall_notice, stalls
@@ -124,8 +127,9 @@ def explain(
 
 def _after(stall: Stall, explanation: Explanation) -> Explanation:
     """Return why a job ended that had made no progress before, with where its ranks were."""
-    cause = f"{explanation.cause}; before that {stalls.in_words(stall)}"
-    return replace(explanation, cause=cause, evidence=(*explanation.evidence, *stalls.table(stall)))
+    what = f"{explanation.what}; before that {stalls.in_words(stall)}"
+    evidence = "\n".join((*explanation.evidence_lines, *stalls.table(stall)))
+    return replace(explanation, what=what, evidence=evidence)
 
 
 def explain_text(path: Path, name: str) -> Explanation:
@@ -144,18 +148,18 @@ def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | Non
         because += "; one long call, such as reading a large file, looks the same"
     files = sorted(paths.stacks.glob("*.txt"))[:STACKS_SHOWN]
     fix = command("cat", *files) if files else command("runner", "logs", "--all", job.id)
-    cause, evidence = stalls.in_words(stall), tuple(stalls.table(stall))
-    return Explanation("stall", cause, evidence, fix, Certainty.LIKELY, because)
+    cause, evidence = stalls.in_words(stall), stalls.table(stall)
+    return replace(finding(cause, evidence, fix, Certainty.LIKELY, because), id="stall")
 
 
 def with_commands(explanation: Explanation, job: Job) -> Explanation:
     """Return an explanation whose fixes are the whole commands to type."""
-    (fix,) = suggest.resolved([explanation.fix], job.typed) if explanation.fix else (None,)
+    fixes = tuple(suggest.resolved(explanation.remedies, job.typed))
     others = suggest.resolved([alternative.fix for alternative in explanation.others], job.typed)
     changed = (
         alternative._replace(fix=fixed) for alternative, fixed in zip(explanation.others, others)
     )
-    return replace(explanation, fix=fix, others=tuple(changed))
+    return replace(explanation, remedies=fixes, others=tuple(changed))
 
 
 def result(paths: JobPaths, job: Job) -> dict[str, Any]:
@@ -195,29 +199,24 @@ def resume_command(paths: JobPaths, job: Job) -> str:
 
 
 def explanation_facts(explanation: Explanation, job: Job | None = None) -> dict[str, Any]:
-    """Return an explanation for programs; `fix` has the whole command as its text.
+    """Return an explanation for programs; a remedy has the whole command as its text.
 
-    Without a job, of a log alone, `id` is None and the text says what to change in a launch.
+    Without a job, of a log alone, `job` is None and the text says what to change in a launch.
     """
-    typed = job.typed if job else UNKNOWN_LAUNCH
+    typed = partial(suggest.as_json, typed=job.typed if job else UNKNOWN_LAUNCH)
+    facts = diagnosis.as_data(explanation, typed)
+    facts["remedies"] += [{**typed(fix), "does": does} for does, fix in explanation.others]
     return {
-        "id": job.id if job else None,
-        "name": explanation.name,
-        "cause": explanation.cause,
+        **facts,
+        "because": explanation.because,
+        "job": job.id if job else None,
         "who": explanation.who,
         "rank": explanation.rank,
         "host": explanation.host,
-        "evidence": explanation.evidence,
         "traceback": explanation.traceback,
-        "fix": suggest.as_json(explanation.fix, typed) if explanation.fix else None,
-        "other_fixes": [
-            {"does": does, **suggest.as_json(fix, typed)} for does, fix in explanation.others
-        ],
         "steps": explanation.steps,
         "fixed_by": explanation.fixed_by,
         "tell": explanation.tell,
-        "certainty": explanation.certainty.value,
-        "because": explanation.because,
     }
 
 

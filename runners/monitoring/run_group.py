@@ -108,7 +108,7 @@ def by_cause(explanations: Sequence[Explained]) -> list[list[Explained]]:
     """Group by what failed, the most frequent first; the first of a group stands for it."""
     groups: dict[str, list[Explained]] = {}
     for job, why in explanations:
-        groups.setdefault(why.name, []).append((job, why))
+        groups.setdefault(why.id, []).append((job, why))
     return sorted(groups.values(), key=len, reverse=True)
 
 

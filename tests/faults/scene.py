@@ -239,8 +239,8 @@ def check_afterwards(scene: Scene, before: left.Snapshot) -> None:
 def _explained(scene: Scene, run: Path) -> str:
     done = scene.ask("explain", "--json", f"runs/{run.name}")
     try:
-        return str(json.loads(done.stdout)["name"])
-    except (ValueError, KeyError):
+        return str(json.loads(done.stdout)["diagnoses"][0]["id"])
+    except (ValueError, KeyError, IndexError):
         return ""
 
 

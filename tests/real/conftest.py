@@ -128,6 +128,11 @@ class Login:
         assert done.returncode == 0 or words[0] != "result", done.stderr
         return json.loads(done.stdout)
 
+    def why(self, *words: str) -> Any:
+        """Return why a run ended, as `runner explain WORDS --json` tells."""
+        (diagnosis,) = self.told("explain", *words)["diagnoses"]
+        return diagnosis
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A worker gets a whole file, as its tests share what one of them made, or one of ONE_BY_ONE.

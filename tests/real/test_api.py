@@ -53,7 +53,7 @@ ended = failed.status()
 said["ended"] = [ended.state.name, ended.exit_code, ended.left, ended.folder == failed.folder]
 said["ended why"] = ended.why
 why = failed.explain()
-said["why"] = [why.cause, str(why.fix)]
+said["why"] = [why.what, str(why.fix)]
 try:
     failed.result()
 except runners.JobFailed as error:

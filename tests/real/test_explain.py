@@ -55,7 +55,7 @@ def explained(place: Login) -> dict[str, dict[str, Any]]:
     assert len(answers) == len(causes), done.stdout + done.stderr
     unanswered = [cause.name for cause, answer in zip(causes, answers) if answer is None]
     assert not unanswered, f"{unanswered}: {done.stderr}"
-    return {cause.name: answer for cause, answer in zip(causes, answers)}
+    return {cause.name: answer["diagnoses"][0] for cause, answer in zip(causes, answers)}
 
 
 WAIT = f"""\
@@ -93,19 +93,19 @@ def asking(cause: Cause) -> str:
 def test_a_cause_is_explained(explained: dict[str, dict[str, Any]], cause: Cause) -> None:
     said = explained[cause.name]
     shown = json.dumps(said, indent=2)
-    assert said["name"] == cause.explained, shown
+    assert said["id"] == cause.explained, shown
     assert said["certainty"] == cause.certainty, shown
-    assert cause.said in said["cause"], shown
+    assert cause.said in said["what"], shown
     lines = [*said["evidence"], *said["traceback"]]
     assert any(cause.shown in line for line in lines), shown
-    assert cause.fix in said["fix"]["text"], shown
+    assert cause.fix in said["remedies"][0]["text"], shown
     if cause.rank:
         assert f"{said['rank']}@{said['host']}" == cause.rank, shown
 
 
 def test_a_job_that_ended_well_is_not_explained(explained: dict[str, dict[str, Any]]) -> None:
     said = explained["well"]
-    assert (said["name"], said["evidence"], said["fix"]) == ("completed", [], None)
+    assert (said["id"], said["evidence"], said["remedies"]) == ("completed", [], None)
 
 
 def test_a_followed_job_explains_itself_at_its_end(place: Login) -> None:
@@ -125,12 +125,12 @@ def test_srun_waits_for_ever_and_it_is_told_while_it_does(login: Login) -> None:
     login.sh("for i in $(seq 300); do grep -qs 'may never' runs/*/logs/job.log && exit; sleep 0.2; "
              "done; exit 9")  # fmt: skip
     for before in (f"runner cancel {id} && ", ""):
-        said = login.told("explain", id)
-        fix = said["fix"]["text"]
-        assert (said["name"], fix.startswith(f"{before}runner launch ")) == ("no-step", True), said
+        said = login.why(id)
+        fix = said["remedies"][0]["text"]
+        assert (said["id"], fix.startswith(f"{before}runner launch ")) == ("no-step", True), said
         assert "--cpus-per-task 2" in fix
         assert "--sbatch-arg" not in fix
-        assert "value exceeds that of job (2 > 1)" in said["cause"], said
+        assert "value exceeds that of job (2 > 1)" in said["what"], said
         login.runner("cancel", id)
         login.runner("wait", id)
 
@@ -147,8 +147,8 @@ def test_an_interface_leads_nowhere_and_the_fix_mends_it(login: Login) -> None:
     login.write("init.py", INIT)
     words = ("--nodes", "2", "--controller", "gloo", "--network-interfaces", "eno1")
     ended(login.launch(*words, "--wait", "init.py"), 82)
-    said = login.told("explain")
-    assert (said["name"], said["certainty"]) == ("wrong-interface", "certain"), said
-    assert "through the requested interface: eno1" in said["cause"]
-    mended = login.sh(said["fix"]["text"])
+    said = login.why()
+    assert (said["id"], said["certainty"]) == ("wrong-interface", "certain"), said
+    assert "through the requested interface: eno1" in said["what"]
+    mended = login.sh(said["remedies"][0]["text"])
     assert mended == "", mended  # --wait says nothing of a job that ended well

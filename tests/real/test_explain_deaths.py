@@ -74,7 +74,7 @@ def until(login: Login, condition: str, seconds: int = 120) -> None:
 def told(login: Login, id: str) -> Any:
     """What `runner explain` says of a job that has ended, and with which code `wait` ends."""
     code = login.runner("wait", id).returncode
-    return {**login.told("explain", id), "code": code}
+    return {**login.why(id), "code": code}
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +93,9 @@ def explained(login: Login) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("name", JOBS)
 def test_each_end_has_its_name(explained: dict[str, dict[str, Any]], name: str) -> None:
     said = explained[name]
-    assert said["name"] == name, said
+    assert said["id"] == name, said
     assert said["evidence"], said
-    assert said["fix"], said
+    assert said["remedies"], said
     if name in ("rank-killed", "rank-crashed", "out-of-memory"):
         assert (said["rank"], said["host"]) == (1, "n2")
     if name == "rank-killed":
@@ -103,9 +103,9 @@ def test_each_end_has_its_name(explained: dict[str, dict[str, Any]], name: str) 
 
 
 def test_the_fix_fits_the_end(explained: dict[str, dict[str, Any]]) -> None:
-    assert "--mem 800M" in explained["out-of-memory"]["fix"]["text"]
-    assert "rank 1," in explained["stall"]["cause"]
-    assert "--signal" not in explained["signal-not-handled"]["fix"]["text"]
+    assert "--mem 800M" in explained["out-of-memory"]["remedies"][0]["text"]
+    assert "rank 1," in explained["stall"]["what"]
+    assert "--signal" not in explained["signal-not-handled"]["remedies"][0]["text"]
 
 
 def test_a_job_that_made_way_and_one_that_lost_its_node(login: Login) -> None:
@@ -113,14 +113,14 @@ def test_a_job_that_made_way_and_one_that_lost_its_node(login: Login) -> None:
     until(login, "grep -qs started runs/low-1/logs/job.log")
     login.sh("sbatch -p high -N 2 --exclusive -o /dev/null --wrap 'sleep 1'")
     said = told(login, low)
-    assert said["name"] == "preempted", said
-    assert "--requeue" not in said["fix"]["text"], "it is offered to what does not save"
+    assert said["id"] == "preempted", said
+    assert "--requeue" not in said["remedies"][0]["text"], "it is offered to what does not save"
 
     lost = launch(login, "lost", trainer=WAITS)
     until(login, "[ $(grep -cs started runs/lost-1/logs/job.log) = 2 ]")
     on_cluster(["bash", "-c", "kill -9 $(pgrep -x slurmd)"], node="n2", user="root")
     said = told(login, lost)
-    assert (said["name"], said["host"]) == ("node-lost", "n2"), said
+    assert (said["id"], said["host"]) == ("node-lost", "n2"), said
     on_cluster(["slurmd"], node="n2", user="root")
     deadline = time.monotonic() + 60
     while "down" in login.sh("sinfo -h -o %T -n n2"):

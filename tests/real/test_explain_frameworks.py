@@ -59,12 +59,12 @@ def test_a_frameworks_failure_is_explained(login: Login, name: str) -> None:
     login.write(f"{name}.py", trainer)
     done = login.launch("-N", "2", "--wait", *options, f"{name}.py")
     assert done.returncode, done.stdout + done.stderr
-    said = login.told("explain")
-    assert said["name"] == name, json.dumps(said, indent=2)
-    assert cause in said["cause"], said
-    assert fix in said["fix"]["text"], said
+    said = login.why()
+    assert said["id"] == name, json.dumps(said, indent=2)
+    assert cause in said["what"], said
+    assert fix in said["remedies"][0]["text"], said
     if name in ("wrong-master-address", "port-taken"):
-        assert "MASTER_" not in said["fix"]["text"], said
+        assert "MASTER_" not in said["remedies"][0]["text"], said
 
 
 DYING = """\
@@ -84,8 +84,8 @@ def test_a_worker_of_tensorflows_that_dies_is_the_first_to_fail(login: Login, ra
     login.write("dying.py", DYING.format(rank=rank))
     done = login.launch("-N", "2", "--controller", "none", "--tf-config", "--wait", "dying.py")
     assert done.returncode, done.stdout + done.stderr
-    said = login.told("explain")
-    assert (said["name"], said["rank"]) == ("rank-killed", rank), json.dumps(said, indent=2)
+    said = login.why()
+    assert (said["id"], said["rank"]) == ("rank-killed", rank), json.dumps(said, indent=2)
 
 
 WORKER = """\
@@ -105,11 +105,9 @@ def test_below_torchrun_the_worker_that_failed_is_named(login: Login) -> None:
     options = ("-N", "2", "--ntasks-per-node", "2", "--launcher", "torchrun")
     done = login.launch(*options, "--wait", "worker.py")
     assert done.returncode, done.stdout + done.stderr
-    said = login.told("explain")
+    said = login.why()
     shown = json.dumps(said, indent=2)
-    assert (said["name"], said["rank"], said["certainty"]) == ("rank-exception", 1, "certain"), (
-        shown
-    )
-    assert "ValueError: boom" in said["cause"], shown
-    assert "+6 " in said["fix"]["text"], shown
-    assert "worker.py" in said["fix"]["text"], shown
+    assert (said["id"], said["rank"], said["certainty"]) == ("rank-exception", 1, "certain"), shown
+    assert "ValueError: boom" in said["what"], shown
+    assert "+6 " in said["remedies"][0]["text"], shown
+    assert "worker.py" in said["remedies"][0]["text"], shown

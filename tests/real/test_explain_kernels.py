@@ -25,11 +25,12 @@ def test_without_user_namespaces_no_container_runs_and_the_doctor_agrees() -> No
         login.write("hello.py", "print('hello')")
         done = login.launch("--nodes", "2", "--wait", "hello.py")
         assert done.returncode != 0, "the login node, where the plan was made, has them"
-        said = login.told("explain")
-        assert said["name"] == "no-user-namespaces", said
+        said = login.why()
+        assert said["id"] == "no-user-namespaces", said
         assert said["certainty"] == "certain", said
         assert any("max_user_namespaces" in line for line in said["evidence"]), said
-        assert said["fix"]["text"].startswith(f"runner launch --exclude {said['host']} --nodes 2")
+        fix = said["remedies"][0]["text"]
+        assert fix.startswith(f"runner launch --exclude {said['host']} --nodes 2")
         doctor = login.runner("doctor", "--job", "--image", IMAGE).stdout
         assert "failure  trial: " in doctor, doctor
         assert "the node does not let users run containers" in doctor, doctor
@@ -40,7 +41,8 @@ def test_a_name_that_leads_nowhere_and_no_other_to_be_had() -> None:
     with place(LOOPBACK_NAME, NO_HOST_NAMES) as login:
         login.write("init.py", INIT)
         login.launch("--nodes", "2", "--controller", "gloo", "--wait", "init.py")
-        said = login.told("explain")
-        assert (said["name"], said["certainty"]) == ("misleading-host-name", "certain"), said
-        assert f"{said['host']} does not resolve to its interface eth0" in said["cause"], said
-        assert login.sh(said["fix"]["text"]) == "", "--wait says nothing of a job that ended well"
+        said = login.why()
+        assert (said["id"], said["certainty"]) == ("misleading-host-name", "certain"), said
+        assert f"{said['host']} does not resolve to its interface eth0" in said["what"], said
+        mended = login.sh(said["remedies"][0]["text"])
+        assert mended == "", "--wait says nothing of a job that ended well"

@@ -105,8 +105,8 @@ def explained(login: Login, id: str, tries: int) -> dict[str, Any]:
     for _ in range(tries):
         done = login.runner("explain", "--json", id, env=env)
         assert done.stdout, done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
-        if answer["name"] != "running":
+        answer: dict[str, Any] = json.loads(done.stdout)["diagnoses"][0]
+        if answer["id"] != "running":
             break
     return answer
 
@@ -123,8 +123,8 @@ def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: l
     options, trainer, kind, waits = JOBS[name]
     login.write_all([Path(ras_server.__file__)])
     answer = explained(login, launch(login, name, running, trainer, kind, *options), 4)
-    assert answer["name"] == "stall", answer
-    assert answer["cause"].endswith(": rank 1@n2 did not come to where the others wait")
+    assert answer["id"] == "stall", answer
+    assert answer["what"].endswith(": rank 1@n2 did not come to where the others wait")
     _, late, waiting, *ras = answer["evidence"]
     within = [
         number
@@ -140,13 +140,13 @@ def test_who_hangs_and_where_the_others_wait(login: Login, name: str, running: l
     assert "in hang" in stacks
     answers, kept = trainer.startswith(RAS), f"runs/{name}-1/stacks/nccl-ras.txt"
     assert ("NCCL's RAS: Rank 1 has launched up to operation 41" in ras) == answers
-    assert (kept in str(answer["fix"])) == answers
+    assert (kept in str(answer["remedies"])) == answers
     if answers:
         assert ras_server.BEHIND in login.sh(f"cat {kept}")
     succeeded(login.runner("cancel", running[-1]))
-    ended = login.told("explain", running[-1])
-    assert "; before that no new line for " in ended["cause"], ended
-    assert "rank 1@n2 did not come to where the others wait" in ended["cause"]
+    ended = login.why(running[-1])
+    assert "; before that no new line for " in ended["what"], ended
+    assert "rank 1@n2 did not come to where the others wait" in ended["what"]
     assert ended["evidence"][-len(answer["evidence"]) :] == answer["evidence"]
 
 
@@ -172,4 +172,4 @@ def test_follow_tells_it_and_a_quiet_training_is_left_alone(
         "status", running[0], env={"RUNNER_STALL_AFTER": str(AFTER)}
     ).stdout  # fmt: skip
     id = launch(login, "ddp-sleep", running, DDP, "no")
-    assert explained(login, id, 2)["name"] == "running"
+    assert explained(login, id, 2)["id"] == "running"

@@ -163,8 +163,8 @@ def test_no_room_on_one_node_is_said_before_the_image_is_sent(login: Login) -> N
         needed = f"{(blocks * BLOCK + SPARE_BYTES) / 1e6:.1f} MB needed"
         assert f"image on n2: no space in /mnt/tiny: {needed}" in said, said
         assert "try: --stage-image none" in said
-        cause = login.told("explain")
-        assert (cause["name"], cause["host"]) == ("staging-failed", "n2"), cause
+        cause = login.why()
+        assert (cause["id"], cause["host"]) == ("staging-failed", "n2"), cause
         assert "SEES" not in done.stdout
         for node in nodes:
             assert on_cluster(["ls", "/mnt/tiny"], node=node).stdout == ""

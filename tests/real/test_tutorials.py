@@ -86,10 +86,10 @@ def test_pytorch_with_torchvision(place: Login) -> None:
 def test_keras_2_wants_a_variable_and_is_told_so(place: Login) -> None:
     refused = followed(place, "keras2_horovod.py")
     assert refused.returncode not in (0, 82), refused.stdout
-    said = place.told("explain")
-    assert said["name"] == "keras-2"
-    assert "written for Keras 2" in said["cause"]
-    assert "--env TF_USE_LEGACY_KERAS=1" in said["fix"]["text"]
+    said = place.why()
+    assert said["id"] == "keras-2"
+    assert "written for Keras 2" in said["what"]
+    assert "--env TF_USE_LEGACY_KERAS=1" in said["remedies"][0]["text"]
     done = succeeded(followed(place, "--env", "TF_USE_LEGACY_KERAS=1", "keras2_horovod.py"))
     assert "trained by 2" in done.stdout
     assert "checkpoint-2.h5" in place.sh("ls runs/*")
@@ -173,8 +173,8 @@ def test_the_strategy_of_old_lightning_is_offered_by_name(place: Login) -> None:
     """Lightning 2 has none; the script runs with the one that is named."""
     refused = followed(place, "lightning_horovod.py")
     assert refused.returncode not in (0, 82), refused.stdout
-    said = place.told("explain")
-    assert said["name"] == "no-horovod-strategy"
+    said = place.why()
+    assert said["id"] == "no-horovod-strategy"
     assert "from recipes.lightning_mnist import HorovodStrategy" in json.dumps(said)
     ours = 'HorovodStrategy(torch.device("cpu"), distributed.horovod(hvd))'
     script = (SCRIPTS / "lightning_horovod.py").read_text(encoding="utf-8")

@@ -102,7 +102,7 @@ def test_a_job_that_left_no_record_is_not_called_well(login: Login) -> None:
     )
     assert login.told("status", "1")["state"] == "UNKNOWN"
     assert login.runner("wait", "1").returncode == 88
-    assert login.told("explain", "1")["name"] == "no-record"
+    assert login.why("1")["id"] == "no-record"
 
 
 def test_settings_show_their_origin(login: Login) -> None:
@@ -139,9 +139,9 @@ def test_launch_for_programs(login: Login) -> None:
 def test_time_limit_and_a_job_that_slurm_has_forgotten(old: tuple[Login, str, str]) -> None:
     login, late, early = old
     assert login.runner("wait", late).returncode == 83
-    assert login.told("explain", late)["name"] == "time-limit"
-    assert "--time 00:02:00" in login.told("explain", late)["fix"]["text"]
-    assert login.told("explain", late)["other_fixes"] == [], "the trainer saves nothing"
+    assert login.why(late)["id"] == "time-limit"
+    assert "--time 00:02:00" in login.why(late)["remedies"][0]["text"]
+    assert login.why(late)["remedies"][1:] == [], "the trainer saves nothing"
     deadline = time.monotonic() + 150
     while early in login.sh("squeue -h --states=all -o %i"):
         assert time.monotonic() < deadline

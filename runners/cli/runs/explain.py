@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from ...core import diagnosis
 from ...core.errors import NotFound, UsageError
 from ...core.text import first_few
 from ...jobs import job_status, wording
@@ -58,7 +59,7 @@ def _explain_runs(meant: Runs, as_json: bool) -> None:
     status = job_status.status(paths, job_record)
     explanation = end.explain(paths, job_record, status, printer.Console())
     if as_json:
-        printer.print_json(end.explanation_facts(explanation, job_record))
+        printer.print_json(diagnosis.document([end.explanation_facts(explanation, job_record)]))
         return
     state = wording.describe(status, job_record.requeue_limit)
     click.echo(f"job {job_record.id}: {state}, in {paths.root}")
@@ -86,7 +87,7 @@ def _explain_text(file: Path, name: str, as_json: bool) -> None:
     except OSError as error:
         raise UsageError(f"cannot read {name}", error.strerror or str(error)) from None
     if as_json:
-        printer.print_json(end.explanation_facts(explanation))
+        printer.print_json(diagnosis.document([end.explanation_facts(explanation)]))
         return
     click.echo(f"{name}: {OF_TEXT}")
     click.echo("\n".join(job_end.explanation_lines(explanation)))
@@ -96,7 +97,8 @@ def _explain_array(runs: Runs, as_json: bool) -> None:
     """Print why those runs failed that did."""
     explained = run_group.explained(runs)
     if as_json:
-        printer.print_json([end.explanation_facts(why, job) for job, why in explained])
+        facts = [end.explanation_facts(why, job) for job, why in explained]
+        printer.print_json(diagnosis.document(facts))
         return
     click.echo(f"{runs[0][1].array}: {len(explained)} of {len(runs)} runs did not end well")
     for group in run_group.by_cause(explained):

@@ -124,13 +124,13 @@ def explanation_lines(explanation: Explanation, job: Job | None = None) -> list[
     """Return an explanation for people, one fact a line under its word."""
     typed = job.typed if job else end.UNKNOWN_LAUNCH
     if not explanation.failed:
-        return [f"  {harmless(x)}" for x in (explanation.cause, *explanation.evidence)]
+        return [f"  {harmless(x)}" for x in (explanation.what, *explanation.evidence_lines)]
     of_all = explanation.who and explanation.rank is None and not explanation.host
     facts = [
-        ("cause", [explanation.cause]),
+        ("cause", [explanation.what]),
         ("failed" if of_all else "first to fail", [explanation.who]),
         ("traceback", explanation.traceback),
-        ("evidence", explanation.evidence),
+        ("evidence", explanation.evidence_lines),
         ("fix", _fix(explanation, typed)),
         *(("or", [f"{does}:", suggest.text(fix, typed)]) for does, fix in explanation.others),
         ("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]),

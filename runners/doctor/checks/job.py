@@ -61,9 +61,9 @@ def _no_result(outcome: Outcome) -> Finding:
     if outcome.odd and outcome.status.state == JobState.COMPLETED:
         return ABOUT.failure("trial", says, outcome.odd, _logs(outcome))
     known = explain(outcome.paths, outcome.job, outcome.status)
-    shown = known.evidence[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
+    shown = known.evidence_lines[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
     fix = known.fix or _logs(outcome)
-    return ABOUT.failure("trial", says, "\n".join([known.cause, *shown]), fix)
+    return ABOUT.failure("trial", says, "\n".join([known.what, *shown]), fix)
 
 
 def _ended(outcome: Outcome, result: Record) -> Finding:

@@ -59,8 +59,8 @@ def test_an_image_that_another_user_replaces_while_the_job_waits(
         assert job.end() == NOT_VERIFIED, job.log
         assert "is no longer the file that was launched" in job.log
         assert "TRAINED" not in job.log
-        cause = login.told("explain", job.id)
-        assert (cause["name"], cause["certainty"]) == ("image-changed", "certain"), cause
+        cause = login.why(job.id)
+        assert (cause["id"], cause["certainty"]) == ("image-changed", "certain"), cause
     ended(login.runner("launch", "--image", image, "short.py"), NOT_VERIFIED)
 
 

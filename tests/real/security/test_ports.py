@@ -55,10 +55,10 @@ def test_a_listener_of_another_user_ends_the_job_with_that_cause(
     listen = bob.write("listen.py", LISTEN)
     bob.start(f"exec python3 {listen} {port} > said 2>&1", node)
     assert job.end() != 0
-    said = login.told("explain", job.id)
-    assert (said["name"], said["rank"], said["host"]) == ("port-taken", rank, node), said
-    assert f"another user of {node} listens on port {port}" in said["cause"]
-    assert said["fix"]["text"].startswith("runner launch --nodes 2")
+    said = login.why(job.id)
+    assert (said["id"], said["rank"], said["host"]) == ("port-taken", rank, node), said
+    assert f"another user of {node} listens on port {port}" in said["what"]
+    assert said["remedies"][0]["text"].startswith("runner launch --nodes 2")
     assert bob.sh("cat said").strip() == "LISTENS"
 
 

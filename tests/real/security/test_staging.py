@@ -122,8 +122,8 @@ def test_a_folder_that_another_user_made_first_ends_the_job(
     assert "TRAINED" not in job.log
     assert login.sh("ls -A precious") == ""
     assert bob.run("ls", "-A", guessed.folder, node="n2").stdout == ""
-    cause = login.told("explain", job.id)
-    assert (cause["name"], cause["host"]) == ("staging-failed", "n2"), cause
+    cause = login.why(job.id)
+    assert (cause["id"], cause["host"]) == ("staging-failed", "n2"), cause
 
 
 def test_a_folder_in_which_others_may_rename_is_not_used(place: Place, bob: Stranger) -> None:  # noqa: F811

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from runners.cli import cli
 from runners.contract.log_text import CONTROL
+from runners.core import diagnosis
 
 from ..explain.test_facts import made
 from ..failures import leave, words
@@ -66,12 +67,14 @@ def test_what_a_log_says_tells_the_terminal_nothing(tmp_path: Path) -> None:
 
 
 def test_programs_read_the_same(tmp_path: Path) -> None:
-    value = json.loads(asked(tmp_path, ECC, "--json"))
-    assert (value["name"], value["fixed_by"]) == ("cuda-ecc", "nobody")
+    document = json.loads(asked(tmp_path, ECC, "--json"))
+    assert document["version"] == diagnosis.VERSION
+    (value,) = document["diagnoses"]
+    assert (value["id"], value["severity"], value["fixed_by"]) == ("cuda-ecc", "failure", "nobody")
     assert " ".join(value) == (
-        "id name cause who rank host evidence traceback fix other_fixes steps fixed_by tell "
-        "certainty because"
+        "id severity what evidence remedies certainty because job who rank host traceback steps "
+        "fixed_by tell"
     )
     assert value["steps"] == ["Leave out the node"]
     assert value["tell"].startswith("A GPU of n0")
-    assert "--exclude n0" in value["fix"]["text"]
+    assert "--exclude n0" in value["remedies"][0]["text"]

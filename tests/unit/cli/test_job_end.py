@@ -103,7 +103,7 @@ def test_an_odd_result_is_told_to_programs_too(
     assert f"cannot read {paths.result}" in printed.err
     facts = json.loads(printed.out)
     assert (facts["result"], facts["state"], facts["exit_code"]) == (None, "FAILED", 7)
-    assert facts["explanation"]["id"] == "42"
+    assert facts["explanation"]["job"] == "42"
     job_end.finish(end.of_job(paths, job, DONE))
     assert "no result.json" not in capsys.readouterr().err
 

@@ -141,8 +141,8 @@ ERRORS = [
 @pytest.mark.parametrize(("error", "name", "cause"), ERRORS)
 def test_an_error_has_its_cause(tmp_path: Path, error: str, name: str, cause: str) -> None:
     said = explained(tmp_path, "", (0, 1.0, error))
-    assert said.name == name, said
-    assert cause in said.cause, said
+    assert said.id == name, said
+    assert cause in said.what, said
     assert said.fix
     if error == KERAS_DATA:
         assert "Keras keeps it in ~/.keras" in str(said.fix)
@@ -152,7 +152,7 @@ def test_an_error_has_its_cause(tmp_path: Path, error: str, name: str, cause: st
 
 def test_words_of_other_programs_are_shown_as_they_are(tmp_path: Path) -> None:
     said = explained(tmp_path, "", (0, 1.0, "SyntaxError: {who} {0} \\1 %s"))
-    assert "{who} {0} \\1 %s" in said.cause
+    assert "{who} {0} \\1 %s" in said.what
 
 
 @pytest.mark.parametrize(
@@ -174,24 +174,24 @@ def test_keras_2_is_offered_as_the_script_imports_it(
     paths, job = made(tmp_path, log, (0, 1.0, error))
     typed = replace(job.typed, settings=(*job.typed.settings, Given("env", given)))
     said = explain(paths, replace(job, typed=typed), FAILED)
-    assert said.name == "keras-2"
+    assert said.id == "keras-2"
     assert str(said.fix).startswith(fix), said.fix
 
 
 def test_keras_2_is_offered_for_an_optimizer_of_keras_only(tmp_path: Path) -> None:
     error = (0, 1.0, "AttributeError: 'SGD' object has no attribute 'lr'")
-    assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).name == "attribute-missing"
+    assert explained(tmp_path / "torch", "0@n0 | opt.lr\n", error).id == "attribute-missing"
     log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "/x/horovod/_keras/callbacks.py"\n0@n0 | {error[2]}\n'
     said = explained(tmp_path / "keras", log, error)
-    assert (said.name, said.certainty.value) == ("keras-2-optimizer", "likely")
+    assert (said.id, said.certainty.value) == ("keras-2-optimizer", "likely")
 
 
 def test_no_json_is_tf_configs_only_where_tensorflow_reads_it(tmp_path: Path) -> None:
     error = (0, 1.0, "JSONDecodeError: Expecting property name: line 1 column 2 (char 1)")
-    assert explained(tmp_path / "own", "", error).name == "json-not-read"
+    assert explained(tmp_path / "own", "", error).id == "json-not-read"
     file = "/x/cluster_resolver/tfconfig_cluster_resolver.py"
     log = f'0@n0 | {TRACEBACK}\n0@n0 |   File "{file}", line 40\n0@n0 | {error[2]}\n'
-    assert explained(tmp_path / "tf", log, error).name == "tf-config-json"
+    assert explained(tmp_path / "tf", log, error).id == "tf-config-json"
 
 
 def test_the_users_own_address_is_left_out(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_within_a_function_of_tensorflow_the_error_itself_counts(tmp_path: Path)
     error = AttributeError("in user code:\n\n    File ...")
     leave(paths, 0, 1.0, problems.of_exception(1, error, lines))
     said = explain(paths, job, FAILED)
-    assert said.name == "keras-2", said
+    assert said.id == "keras-2", said
     assert said.traceback[0] == lines[0]
 
 
@@ -240,7 +240,7 @@ def test_what_torchvision_could_not_download_is_fetched_before(
     lines += [f"Tried {place}, got:", reason, ""]
     leave(paths, 0, 1.0, problems.of_exception(1, RuntimeError(first), lines))
     said = explain(paths, job, FAILED)
-    assert said.name == "no-network", said
+    assert said.id == "no-network", said
     assert fetch in str(said.fix), said
 
 
@@ -249,7 +249,7 @@ def test_a_machine_that_is_called_like_a_dataset_is_none(tmp_path: Path) -> None
     error = OSError("[Errno -2] Name or service not known: 'mnist-node-1'")
     leave(paths, 0, 1.0, problems.of_exception(1, error, ["Traceback", f"OSError: {error}"]))
     said = explain(paths, job, FAILED)
-    assert said.name == "no-network", said
+    assert said.id == "no-network", said
     assert "--data" not in str(said.fix), said
 
 
@@ -273,8 +273,8 @@ def test_below_torchrun_the_ranks_own_error_counts(tmp_path: Path, worker: str, 
     paths, job = made(tmp_path, TORCHRUN.format(worker=worker))
     leave(paths, 0, 1.0, problems.of_process(1, [last]))
     said = explain(paths, job, FAILED)
-    assert "ValueError: boom" in said.cause, said
-    assert "ChildFailedError" not in said.cause
+    assert "ValueError: boom" in said.what, said
+    assert "ChildFailedError" not in said.what
     assert "+3 /w/child.py" in str(said.fix), said
 
 
@@ -284,7 +284,7 @@ def test_below_torchrun_the_rank_that_only_lost_another_is_not_the_cause(tmp_pat
     paths, job = made(tmp_path, head + lost + child + rest)
     leave(paths, 0, 1.0, problems.of_process(1, [CHILD]))
     said = explain(paths, job, FAILED)
-    assert (said.name, "ValueError: boom" in said.cause) == ("rank-exception", True), said
+    assert (said.id, "ValueError: boom" in said.what) == ("rank-exception", True), said
 
 
 def test_below_accelerate_the_programs_own_error_counts(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_below_accelerate_the_programs_own_error_counts(tmp_path: Path) -> None:
     paths, job = made(tmp_path, text)
     top = "subprocess.CalledProcessError: Command '['python3', 'x.py']' returned non-zero"
     leave(paths, 0, 1.0, problems.of_process(1, [top]))
-    assert "KeyError: 'weights'" in explain(paths, job, FAILED).cause
+    assert "KeyError: 'weights'" in explain(paths, job, FAILED).what
 
 
 def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None:
@@ -304,8 +304,8 @@ def test_what_ends_a_rank_by_a_signal_is_read_in_the_log(tmp_path: Path) -> None
     paths, job = made(tmp_path, text)
     leave(paths, 0, 1.0, problems.of_process(134, []), 134)
     said = explain(paths, job, FAILED)
-    assert (said.name, said.certainty.value) == ("tensor-sizes-differ", "certain")
-    assert any("8 vs 4" in line for line in said.evidence)
+    assert (said.id, said.certainty.value) == ("tensor-sizes-differ", "certain")
+    assert any("8 vs 4" in line for line in said.evidence_lines)
 
 
 def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_thread_that_outlives_the_program_is_told_as_that(tmp_path: Path) -> N
     paths, job = made(tmp_path, text)
     leave(paths, 0, 1.0, problems.of_process(128 + signal.SIGABRT, []))
     said = explain(paths, job, FAILED)
-    assert said.name == "thread-left", said
+    assert said.id == "thread-left", said
     assert "destroy_process_group()" in str(said.fix)
 
 
@@ -336,7 +336,7 @@ def test_what_stands_before_each_line_hides_no_error(tmp_path: Path, before: str
     told = [before.format(number) + line for number, line in enumerate(lines)]
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in told))
     leave(paths, 0, 1.0, problems.of_process(1, told))
-    assert explain(paths, job, FAILED).name == "no-process-group"
+    assert explain(paths, job, FAILED).id == "no-process-group"
 
 
 def test_an_assertion_without_words_is_told_by_its_condition(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_an_assertion_without_words_is_told_by_its_condition(tmp_path: Path) -> 
     paths, job = made(tmp_path, "")
     leave(paths, 0, 1.0, problems.of_exception(1, AssertionError(), [*lines, "AssertionError"]))
     why = explain(paths, job, FAILED)
-    assert (why.name, "batch % size == 0" in why.cause) == ("assertion", True), why
+    assert (why.id, "batch % size == 0" in why.what) == ("assertion", True), why
 
 
 CHAIN = "\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -405,7 +405,7 @@ PUBLIC = {
 
 @pytest.mark.parametrize(("log", "name"), [*((log, name) for name, log in PUBLIC.items())])
 def test_public_logs_that_were_told_another_cause(tmp_path: Path, log: str, name: str) -> None:
-    assert explained(tmp_path, log).name == name
+    assert explained(tmp_path, log).id == name
 
 
 def test_the_deepest_line_of_mpich_s_stack_is_told(tmp_path: Path) -> None:
@@ -414,4 +414,4 @@ def test_the_deepest_line_of_mpich_s_stack_is_told(tmp_path: Path) -> None:
         "MPID_Finalize(9).: failed\nMPIDI_x(1059): [ch3:sock] rank 2 unable to connect to rank 3"
     )
     why = explained(tmp_path, log)
-    assert (why.name, "rank 2 unable to connect" in why.cause) == ("mpi-abort", True), why
+    assert (why.id, "rank 2 unable to connect" in why.what) == ("mpi-abort", True), why

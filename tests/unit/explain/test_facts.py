@@ -72,7 +72,7 @@ def explained(folder: Path, text: str, *records: tuple[int, float, str]) -> Expl
 def test_a_job_that_has_not_failed_is_not_explained(tmp_path: Path, state: JobState) -> None:
     run = made(tmp_path, "0@n0 | error: none\n")
     said = explain(*run, Status(state))
-    assert (said.failed, said.fix, said.evidence) == (False, None, ())
+    assert (said.failed, said.fix, said.evidence_lines) == (False, None, [])
 
 
 def test_the_code_that_counts_is_the_first_ranks(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_code_that_counts_is_the_first_ranks(tmp_path: Path) -> None:
     record = paths.failures / "rank-0.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "exit_code": 2}))
     said = explain(paths, job, Status(JobState.FAILED, "NonZeroExitCode", 143))
-    assert (said.name, said.rank) == ("bad-argument", 0)
+    assert (said.id, said.rank) == ("bad-argument", 0)
 
 
 def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_the_first_rank_is_not_one_that_followed(tmp_path: Path) -> None:
         (0, 1.0, "HorovodInternalError: Connection closed"),
         (1, 2.0, "ValueError: boom"),
     )
-    assert (said.name, said.rank, said.host) == ("rank-exception", 1, "n1")
-    assert said.evidence == ("failures/rank-1.json: 1@n1 | exit code 1: ValueError: boom",)
+    assert (said.id, said.rank, said.host) == ("rank-exception", 1, "n1")
+    assert said.evidence_lines == ["failures/rank-1.json: 1@n1 | exit code 1: ValueError: boom"]
 
 
 @pytest.mark.parametrize("kind", sorted(kinds.KINDS))
@@ -101,7 +101,7 @@ def test_a_field_of_another_form_is_damage(tmp_path: Path, kind: str) -> None:
     paths, job = made(tmp_path, "")
     own = {name: GOOD_FIELDS.get(name, "x") for name in kinds.KINDS[kind]}
     leave(paths, 0, 1.0, Problem(kind, "m", own), size=2)
-    assert explain(paths, job, FAILED).name
+    assert explain(paths, job, FAILED).id
     file = paths.failures / "rank-0.json"
     good = json.loads(file.read_text())
     for name in good if kind == kinds.EXIT else own:  # the others are of every kind
@@ -146,13 +146,13 @@ def test_what_a_peer_says_is_not_of_a_rank_that_was_killed_with_its_shim(tmp_pat
         "srun: error: n1: task 1: Exited with exit code 143\n"
     )
     said = explained(tmp_path, text, (1, 1.0, "HorovodInternalError: shut down"))
-    assert (said.name, said.rank) == ("rank-killed", 0)
+    assert (said.id, said.rank) == ("rank-killed", 0)
 
 
 def test_a_rank_that_pals_ended_after_another_is_not_the_first_to_fail(tmp_path: Path) -> None:
     text = "n1: rank 14 died from signal 15\nn2: rank 3 died from signal 9\n"
     said = explained(tmp_path, text)
-    assert (said.name, said.rank) == ("rank-killed", 3)
+    assert (said.id, said.rank) == ("rank-killed", 3)
 
 
 def test_srun_ends_ranks_after_the_first(tmp_path: Path) -> None:
@@ -206,23 +206,23 @@ def test_a_log_without_records_is_explained_by_its_first_exception(
     text = f'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n{error}\n'
     text += "OddError: later\nsrun: error: n3: task 0: Exited with exit code 1\n"
     said = explained(tmp_path, text)
-    assert (said.name, said.certainty.value) == (name, "likely"), said
-    assert any(error in line for line in said.evidence)
+    assert (said.id, said.certainty.value) == (name, "likely"), said
+    assert any(error in line for line in said.evidence_lines)
     noise = "n1:1:1 [0] NCCL INFO x\nWARNING: Could not find any nv files on this host!\n"
-    assert explained(tmp_path / "noise", noise + text).name == name
+    assert explained(tmp_path / "noise", noise + text).id == name
 
 
 def test_the_exception_of_another_does_not_explain_who_was_killed(tmp_path: Path) -> None:
     text = "MyOwnError: odd\nsrun: error: n3: task 0: Killed\n"
-    assert explained(tmp_path, text).name == "rank-killed"
+    assert explained(tmp_path, text).id == "rank-killed"
 
 
 def test_what_nobody_knows_is_told_with_its_first_errors(tmp_path: Path) -> None:
     text = "0@n0 | fine\n1@n1 | error: odd\n0@n0 | error: later\n"
     said = explained(tmp_path, text, (1, 1.0, ""))
-    assert (said.name, said.certainty.value) == ("unknown", "unsure")
-    assert "logs/job.log:2: 1@n1 | error: odd" in said.evidence
-    assert not any("later" in line for line in said.evidence)
+    assert (said.id, said.certainty.value) == ("unknown", "unsure")
+    assert "logs/job.log:2: 1@n1 | error: odd" in said.evidence_lines
+    assert not any("later" in line for line in said.evidence_lines)
 
 
 def test_colours_hide_nothing(tmp_path: Path) -> None:
@@ -233,16 +233,16 @@ def test_colours_hide_nothing(tmp_path: Path) -> None:
         "\x1b[0msrun: error: n1: task 0: Exited with exit code 1\n"
     )
     said = explained(tmp_path, text)
-    assert (said.name, said.rank, said.host) == ("no-user-namespaces", 0, "n1")
-    assert not any("\x1b" in line for line in said.evidence)
+    assert (said.id, said.rank, said.host) == ("no-user-namespaces", 0, "n1")
+    assert not any("\x1b" in line for line in said.evidence_lines)
 
 
 def test_no_record_and_no_log(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     paths.log.unlink()
     said = explain(paths, job, Status(JobState.FAILED, "", 5))
-    assert (said.name, said.rank) == ("unknown", None)
-    assert "exit code 5" in said.cause
+    assert (said.id, said.rank) == ("unknown", None)
+    assert "exit code 5" in said.what
 
 
 def test_only_the_last_start_of_a_job_counts(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_guess_of_the_shim_is_not_called_sure(tmp_path: Path) -> None:
 )
 def test_gpus_as_text(tmp_path: Path, message: str, name: str, fix: str) -> None:
     said = explained(tmp_path, "", (0, 1.0, f"{message}"))
-    assert said.name == name
+    assert said.id == name
     assert str(said.fix).startswith(fix)
 
 
@@ -312,13 +312,13 @@ def test_a_port_that_another_user_took_is_the_cause_whoever_failed_first(tmp_pat
     leave(paths, 1, 1.0, Problem(kinds.EXIT, "odd", {"error": "EOFError", "guessed": False}), 1)
     leave(paths, 0, 2.0, Problem(kinds.PORT_TAKEN, "as told", {"port": 29512}), 82)
     said = explain(paths, job, FAILED)
-    assert (said.name, said.rank) == ("port-taken", 0), said
+    assert (said.id, said.rank) == ("port-taken", 0), said
 
 
 # Seen as text only, since to cause it would need another kernel.
 def test_no_user_namespaces_as_text(tmp_path: Path) -> None:
     text = "FATAL:   container creation failed: failed to create user namespace: not permitted\n"
-    assert explained(tmp_path, text).name == "no-user-namespaces"
+    assert explained(tmp_path, text).id == "no-user-namespaces"
 
 
 NOBODY: dict[str, object] = {"ended": [], "late": [], "silent": [], "unreached": []}
@@ -433,7 +433,7 @@ def test_a_kind_has_its_explanation(
     paths, job = made(tmp_path, "")
     leave(paths, 0, 1.0, Problem(kind, "as told", fields), 82)
     said = explain(paths, job, FAILED)
-    assert (said.name, said.rank) == (name, rank), said
+    assert (said.id, said.rank) == (name, rank), said
     assert str(said.fix).startswith(fix), said
 
 
@@ -447,8 +447,8 @@ def test_what_open_mpi_says_comes_before_that_a_rank_ended_in_init(
     if recorded:
         leave(paths, 1, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
     said = explain(paths, job, FAILED)
-    assert (said.name, said.rank, said.host) == ("mpi-aborted", 1, "n1")
-    assert "logs/job.log:1: 1@n1 | Component: nope" in said.evidence
+    assert (said.id, said.rank, said.host) == ("mpi-aborted", 1, "n1")
+    assert "logs/job.log:1: 1@n1 | Component: nope" in said.evidence_lines
 
 
 def test_of_ranks_that_end_as_one_the_one_that_tells_is_shown(tmp_path: Path) -> None:
@@ -458,21 +458,21 @@ def test_of_ranks_that_end_as_one_the_one_that_tells_is_shown(tmp_path: Path) ->
         (1, 1.0, ""),
         (0, 1.1, "error: on rank 2@n5: training diverged: the loss is nan in step 2"),
     )
-    assert (said.name, said.rank, said.host) == ("training-diverged", 2, "n5")
-    assert said.evidence[0].startswith("failures/rank-0.json: 0@n0 | ")
+    assert (said.id, said.rank, said.host) == ("training-diverged", 2, "n5")
+    assert said.evidence_lines[0].startswith("failures/rank-0.json: 0@n0 | ")
 
 
 def test_a_rank_that_was_ended_before_it_left_a_record_tells_by_its_line(tmp_path: Path) -> None:
     words = "training diverged: the loss is nan in step 2"
     said = explained(tmp_path, f"0@n0 | error: {words}\n", (1, 1.0, ""))
-    assert (said.name, said.rank, said.host) == ("training-diverged", 1, "n1")
-    assert said.evidence == (
+    assert (said.id, said.rank, said.host) == ("training-diverged", 1, "n1")
+    assert said.evidence_lines == [
         "failures/rank-1.json: 1@n1 | exit code 1",
         f"logs/job.log:1: 0@n0 | error: {words}",
-    )
+    ]
     line = f"0@n0 | error: on rank 2@n5: {words}\n"
     said = explained(tmp_path / "named", line, (1, 1.0, ""))
-    assert (said.name, said.rank, said.host) == ("training-diverged", 2, "n5")
+    assert (said.id, said.rank, said.host) == ("training-diverged", 2, "n5")
 
 
 @pytest.mark.parametrize("piece", [64, 1 << 20])
@@ -536,9 +536,9 @@ def test_a_time_limit_offers_a_longer_one_and_to_be_queued_again(tmp_path: Path)
     paths, job = made(tmp_path, "srun: error: n1: task 0: Bus error\n")
     saved(paths, 120)
     said = explain(paths, launched(job, time="00:30:00"), Status(JobState.TIMEOUT))
-    assert (said.name, said.who) == ("time-limit", "")
-    assert "time limit of 00:30:00" in said.cause
-    assert "step 120" in said.cause
+    assert (said.id, said.who) == ("time-limit", "")
+    assert "time limit of 00:30:00" in said.what
+    assert "step 120" in said.what
     resume = f"-- --resume {paths.root}"
     assert str(said.fix) == f"--time 01:00:00 {resume}"
     assert [str(other.fix) for other in said.others] == [f"--requeue {resume}"]
@@ -572,7 +572,7 @@ def test_a_training_that_cannot_finish_within_its_limit(
     }
     paths.metrics.write_text(json.dumps(line) + "\n")
     said = explain(paths, launched(job, time="00:01:00"), Status(JobState.TIMEOUT))
-    assert f"at its pace all steps need {needs}: it cannot finish within it" in said.cause
+    assert f"at its pace all steps need {needs}: it cannot finish within it" in said.what
     assert str(said.fix) == f"{offered} -- --resume {paths.root}"
     assert [each.does for each in said.others] == [
         "to finish in one job, where its partition gives so much time"
@@ -587,7 +587,7 @@ def test_data_that_is_missing_is_looked_for_where_the_plan_found_it(tmp_path: Pa
     assert str(older.fix) == "ls -l /sets/a", "its plan does not tell"
     planned(paths, data=(Dataset("a", Path("/sets/a")), Dataset("b", Path("/sets/b c"))))
     said = explain(paths, launched(job, data="a"), FAILED)
-    assert (said.name, str(said.fix)) == ("data-missing", "ls -l /sets/a '/sets/b c'")
+    assert (said.id, str(said.fix)) == ("data-missing", "ls -l /sets/a '/sets/b c'")
 
 
 def test_a_warning_that_no_trainer_handles_is_left_out(tmp_path: Path) -> None:
@@ -595,7 +595,7 @@ def test_a_warning_that_no_trainer_handles_is_left_out(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     leave(paths, 0, 1.0, problems.of_process(138, [], {signal.SIGUSR1}), 138)
     said = explain(paths, job, FAILED)
-    assert (said.name, str(said.fix)) == ("signal-not-handled", "runner logs --rank 0 42")
+    assert (said.id, str(said.fix)) == ("signal-not-handled", "runner logs --rank 0 42")
     planned(paths, interruption=Interruption(signal=60))
     asked = launched(job, signal="USR1@60")
     assert str(explain(paths, asked, FAILED).fix) == "leave out --signal"
@@ -609,7 +609,7 @@ def test_what_the_plan_asked_of_the_scheduler_is_what_was_too_little(tmp_path: P
     planned(paths, resources=Resources(mem="2G", time="10"))
     said = explain(paths, job, Status(JobState.OUT_OF_MEMORY))
     assert str(said.fix) == "--mem 4G"
-    assert "time limit of 00:10:00" in explain(paths, job, Status(JobState.TIMEOUT)).cause
+    assert "time limit of 00:10:00" in explain(paths, job, Status(JobState.TIMEOUT)).what
 
 
 def test_no_route_through_the_interface_of_the_plan(tmp_path: Path) -> None:
@@ -619,8 +619,8 @@ def test_no_route_through_the_interface_of_the_plan(tmp_path: Path) -> None:
     leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
     planned(paths, network=Network(("eno1", "ib9")))
     said = explain(paths, job, FAILED)
-    assert said.name == "wrong-interface", said
-    assert "through the requested interface: eno1,ib9" in said.cause
+    assert said.id == "wrong-interface", said
+    assert "through the requested interface: eno1,ib9" in said.what
     assert str(said.fix) == "leave out --network-interfaces"
     planned(paths)
     assert str(explain(paths, job, FAILED).fix) == "--controller mpi"
@@ -632,8 +632,8 @@ def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None
     saved(paths, 7)
     leave(paths, 0, 1.0, problems.of_process(135, [], {10}), 135)
     said = explain(paths, job, FAILED)
-    assert said.name == "image-unmounted"
-    assert "step 7" in said.cause
+    assert said.id == "image-unmounted"
+    assert "step 7" in said.what
     assert str(said.fix) == f"--stage-image mount -- --resume {paths.root}"
     # What counts is what `auto` became, which may have been a mount already.
     auto = launched(job, **{"stage-image": "auto"})
@@ -641,17 +641,17 @@ def test_a_container_that_lost_its_image_is_told_as_that(tmp_path: Path) -> None
         planned(paths, staging=Staging(image=access))
         assert str(explain(paths, auto, FAILED).fix).startswith(f"--stage-image {fix} -- ")
     planned(paths, staging=Staging(image=ImageAccess.UNPACKED))
-    assert explain(paths, auto, FAILED).name == "rank-crashed"
+    assert explain(paths, auto, FAILED).id == "rank-crashed"
     paths.plan.unlink()
     leave(paths, 0, 1.0, problems.of_process(135, []), 135)
-    assert explain(paths, job, FAILED).name == "rank-crashed"
+    assert explain(paths, job, FAILED).id == "rank-crashed"
 
 
 def test_a_runs_folder_that_the_nodes_do_not_see(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     paths.log.unlink()
     said = explain(paths, job, Status(JobState.FAILED, "RaisedSignal:53(Real-time_signal_19)", 1))
-    assert said.name == "runs-folder-not-shared"
+    assert said.id == "runs-folder-not-shared"
     assert "--runs-dir" in str(said.fix)
 
 
@@ -662,10 +662,10 @@ def test_what_the_container_said_may_be_in_the_file_of_errors(tmp_path: Path) ->
     errors.write_text(f"0@n1 | error: of a rank, which the log has\n{text}")
     said = explain(paths, replace(job, error=str(errors)), FAILED)
     assert "ls -l /tmp/a.sif" in str(said.fix)
-    assert f"{errors}:2: {text.strip()}" in said.evidence
-    assert "which the log has" not in str(said.evidence)
+    assert f"{errors}:2: {text.strip()}" in said.evidence_lines
+    assert "which the log has" not in str(said.evidence_lines)
     gone = explain(paths, replace(job, error=str(tmp_path / "gone")), FAILED)
-    assert gone.name == explain(paths, job, FAILED).name
+    assert gone.id == explain(paths, job, FAILED).id
 
 
 def test_an_image_on_this_machine_alone(tmp_path: Path) -> None:
@@ -679,7 +679,7 @@ def test_who_cancelled_is_said(tmp_path: Path) -> None:
     run = made(tmp_path, "")
     for uid, who in ((os.getuid(), "by yourself"), (4711, "by user 4711")):
         said = explain(*run, Status(JobState.CANCELLED, f"by {uid}"))
-        assert f"the job was cancelled {who}" in said.cause
+        assert f"the job was cancelled {who}" in said.what
 
 
 def test_a_package_for_cuda_is_not_offered_for_an_image_for_cpus(tmp_path: Path) -> None:
@@ -702,9 +702,9 @@ def test_ranks_that_trained_and_could_record_nothing_had_no_space(
     tmp_path: Path, end: str, name: str
 ) -> None:
     text = "0@n0 | runner: one world of 2 ranks (Horovod)\n0@n0 |   step 26/180  loss 1.1894\n"
-    assert explained(tmp_path, text + end).name == name
+    assert explained(tmp_path, text + end).id == name
 
 
 def test_a_full_disk_is_told_where_the_exit_code_was_lost_too(tmp_path: Path) -> None:
     run = made(tmp_path, "0@n0 |   step 26/180  loss 1.1894\n")
-    assert explain(*run, Status(JobState.FAILED)).name == "disk-full"
+    assert explain(*run, Status(JobState.FAILED)).id == "disk-full"

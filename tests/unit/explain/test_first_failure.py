@@ -44,7 +44,7 @@ def test_a_rank_that_lost_another_is_not_to_blame(tmp_path: Path, name: str, wor
     leave(paths, 1, 1.0, problem)
     leave(paths, 0, 2.0, problems.of_exception(1, KeyError("weights"), ["KeyError: 'weights'"]))
     why = explain(paths, job, FAILED)
-    assert (why.name, why.rank) == ("key-missing", 0), why
+    assert (why.id, why.rank) == ("key-missing", 0), why
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_line_of_the_log_that_a_rank_may_have_survived(
     paths, job = made(tmp_path, "0@n0 | CUDA out of memory. Tried to allocate 2 GiB\n")
     leave(paths, 0, 1.0, problems.of_process(code, []), code)
     why = explain(paths, job, FAILED)
-    assert (why.name, why.certainty.value) == (name, certainty), why
+    assert (why.id, why.certainty.value) == (name, certainty), why
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_line_of_the_log_that_a_rank_may_have_survived(
 def test_what_a_program_does_without_is_no_cause(tmp_path: Path, line: str) -> None:
     paths, job = made(tmp_path, f"0@n0 | {line}\n")
     leave(paths, 0, 1.0, problems.of_exit(1))
-    assert explain(paths, job, FAILED).name == "unknown"
+    assert explain(paths, job, FAILED).id == "unknown"
 
 
 def test_why_all_were_ended_is_read_of_any_of_them(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_why_all_were_ended_is_read_of_any_of_them(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "".join(f"1@n1 | {line}\n" for line in lines))
     for rank in (0, 1):
         leave(paths, rank, 1.0 + rank, ENDED, 143)
-    assert explain(paths, job, FAILED).name == "ompi-no-component"
+    assert explain(paths, job, FAILED).id == "ompi-no-component"
 
 
 def test_why_mpi_gave_up_counts_more_than_that_the_ranks_did_not_meet(tmp_path: Path) -> None:
@@ -111,12 +111,12 @@ def test_why_mpi_gave_up_counts_more_than_that_the_ranks_did_not_meet(tmp_path: 
     problem = problems.Problem(kinds.NOT_MET, "rank 0 ended first", {"ended": [[0, ""]]})
     leave(paths, 1, 1.0, problem, 82)
     told = explain(paths, job, FAILED)
-    assert (told.name, told.certainty.value) == ("ompi-no-component", "likely")
+    assert (told.id, told.certainty.value) == ("ompi-no-component", "likely")
 
 
 def test_a_permission_that_no_file_lacks_is_not_a_files(tmp_path: Path) -> None:
     error = "RuntimeError: tracking.example.org says: Permission denied"
-    assert explained(tmp_path, "", (0, 1.0, error)).name == "rank-exception"
+    assert explained(tmp_path, "", (0, 1.0, error)).id == "rank-exception"
 
 
 def test_colours_within_an_error_are_no_part_of_it(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 srun: error: n1: task 0: Exited with exit code 1
 srun: error: n2: task 1: Terminated
 """
-    assert explained(tmp_path, text).name == name
+    assert explained(tmp_path, text).id == name
 
 
 def test_below_torchrun_what_python_ignores_is_no_error(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ OSError: [Errno 9] Bad file descriptor
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:""".splitlines()
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in tail))
     leave(paths, 0, 1.0, problems.of_process(1, tail))
-    assert explain(paths, job, FAILED).name == "key-missing"
+    assert explain(paths, job, FAILED).id == "key-missing"
 
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n'
@@ -218,13 +218,13 @@ CQ = "Open MPI: Error returned from fi_cq_readerr: Truncation error\n"
     ],
 )
 def test_a_log_without_records_ends_with_the_cause(tmp_path: Path, log: str, name: str) -> None:
-    assert explained(tmp_path, log).name.startswith(name)
+    assert explained(tmp_path, log).id.startswith(name)
 
 
 def test_another_ranks_last_exception_is_not_that_of_the_first(tmp_path: Path) -> None:
     ranks = ("[rank1]: ", f"{KEY}step 3\n"), ("[rank0]: ", f"{TRACEBACK}OddError: x\n")
     log = "".join(f"{label}{line}\n" for label, text in ranks for line in text.splitlines())
-    assert explained(tmp_path, log + END).name == "key-missing"
+    assert explained(tmp_path, log + END).id == "key-missing"
 
 
 def test_of_several_ranks_without_labels_the_first_exception_counts(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_warning_is_not_the_cause_of_a_vague_error(tmp_path: Path, line: str) 
     paths, job = made(tmp_path, f"0@n0 | {line}\n")
     error = type("InternalError", (RuntimeError,), {})("cublasLt failed")
     leave(paths, 0, 1.0, problems.of_exception(1, error, [f"InternalError: {error}"]))
-    assert explain(paths, job, FAILED).name == "rank-exception"
+    assert explain(paths, job, FAILED).id == "rank-exception"
 
 
 def test_a_line_among_those_of_an_ignored_exception_is_kept() -> None:
@@ -268,7 +268,7 @@ def test_a_line_among_those_of_an_ignored_exception_is_kept() -> None:
 
 def test_a_module_in_a_package_that_is_there_may_be_a_package_of_its_own(tmp_path: Path) -> None:
     error = "ModuleNotFoundError: No module named 'nvidia.dali'"
-    assert "package of its own" in explained(tmp_path, "", (0, 1.0, error)).cause
+    assert "package of its own" in explained(tmp_path, "", (0, 1.0, error)).what
 
 
 def test_of_an_endless_line_only_the_begin_is_searched(tmp_path: Path) -> None:

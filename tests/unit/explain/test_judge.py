@@ -64,8 +64,8 @@ def test_lines_of_slurm_and_the_runtime(
     tmp_path: Path, log: str, name: str, certainty: str, fixed_by: str, said: str, never: str
 ) -> None:
     why = explained(tmp_path, log + SRUN.format(code=1))
-    text = " ".join((why.cause, *why.steps, str(why.fix)))
-    assert (why.name, why.certainty.value, why.fixed_by) == (name, certainty, fixed_by), why
+    text = " ".join((why.what, *why.steps, str(why.fix)))
+    assert (why.id, why.certainty.value, why.fixed_by) == (name, certainty, fixed_by), why
     assert said in text
     assert never not in text
     assert bool(why.tell) == (fixed_by == "administrator")
@@ -89,9 +89,9 @@ def test_lines_of_slurm_and_the_runtime(
 )
 def test_rank_0_is_not_the_internet(tmp_path: Path, error: str, name: str) -> None:
     why = explained(tmp_path, "", (1, 1.0, error))
-    assert why.name == name, why
+    assert why.id == name, why
     assert "MASTER_ADDR" in " ".join(why.steps)
-    assert "internet" not in f"{why.cause} {why.because}"
+    assert "internet" not in f"{why.what} {why.because}"
 
 
 TORCHRUN = """\
@@ -122,7 +122,7 @@ def test_below_torchrun_it_is_the_worker_and_its_file(tmp_path: Path) -> None:
     leave(paths, 0, 1.0, problems.of_process(1, [child]), host="n1")
     why = explain(paths, job, FAILED)
     assert (why.rank, why.host, why.who) == (3, "n1", "rank 3@n1"), why
-    assert "rank 3@n1 ended with KeyError: 'weights'" in why.cause
+    assert "rank 3@n1 ended with KeyError: 'weights'" in why.what
     assert why.certainty.value == "certain"
     assert "+7 /w/train.py" in str(why.fix)
 
@@ -140,7 +140,7 @@ def test_below_torchrun_the_reason_of_nccl_is_found_too(tmp_path: Path) -> None:
     child = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
     leave(paths, 0, 1.0, problems.of_process(1, [child]), host="n1")
     why = explain(paths, job, FAILED)
-    assert (why.name, why.rank) == ("nccl-no-interface", 3), why
+    assert (why.id, why.rank) == ("nccl-no-interface", 3), why
 
 
 def test_an_editor_opens_no_file_that_tensorflow_made(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_a_job_that_slurm_is_ending_is_not_one_that_crashed(
     log = f"slurmstepd: error: *** JOB 42 ON n1 CANCELLED AT 2026-11-26T10:00:00{due} ***\n"
     paths, job = made(tmp_path, log)
     leave(paths, 0, 1.0, problems.of_process(135, []), 135)
-    assert explain(paths, job, Status(JobState.RUNNING)).name == name
+    assert explain(paths, job, Status(JobState.RUNNING)).id == name
     paths.log.write_text("slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-11-26 ***\n")
-    assert explain(paths, job, Status(JobState.RUNNING)).name == "rank-crashed"
+    assert explain(paths, job, Status(JobState.RUNNING)).id == "rank-crashed"
 
 
 @pytest.mark.parametrize(("trainer", "offered"), [(OWN, False), (RECIPE, True)])
@@ -190,7 +190,7 @@ def test_a_second_start_of_mpi_is_not_pmixs_fault(tmp_path: Path) -> None:
     planned(paths)
     leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
     why = explain(paths, job, FAILED)
-    assert (why.name, why.certainty.value, why.fixed_by) == (
+    assert (why.id, why.certainty.value, why.fixed_by) == (
         "horovod-init-again",
         "certain",
         "author",
@@ -209,8 +209,8 @@ def test_a_run_whose_folder_is_gone_has_not_completed(
     status = job_status.status(paths, replace(job, host=""))
     assert status.state == JobState.UNKNOWN
     why = explain(paths, job, status)
-    assert why.name == "run-folder-deleted", why
-    assert str(paths.root) in why.cause
+    assert why.id == "run-folder-deleted", why
+    assert str(paths.root) in why.what
 
 
 def test_slurms_resolver_of_tensorflow_is_told_to_count_no_gpus(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_slurms_resolver_of_tensorflow_is_told_to_count_no_gpus(tmp_path: Path) 
     error = FileNotFoundError(2, "No such file or directory", "nvidia-smi")
     leave(paths, 0, 1.0, problems.of_exception(1, error, lines))
     why = explain(paths, job, FAILED)
-    assert why.name == "slurm-resolver", why
+    assert why.id == "slurm-resolver", why
     assert "auto_set_gpu=False" in " ".join(why.steps)
 
 
@@ -236,8 +236,8 @@ def test_two_ranks_on_one_gpu_are_told_by_horovods_few_words(tmp_path: Path) -> 
     for rank in (0, 1):
         leave(paths, rank, 1.0 + rank, problems.of_exception(1, error, [f"X: {error}"]), size=2)
     why = explain(paths, job, FAILED)
-    assert why.name == "nccl-invalid-usage", why
-    assert "two ranks use one GPU" in why.cause
+    assert why.id == "nccl-invalid-usage", why
+    assert "two ranks use one GPU" in why.what
     assert why.certainty.value == "unsure"
 
 
@@ -246,13 +246,13 @@ def test_a_reason_in_the_log_is_found_where_the_error_has_none(tmp_path: Path) -
     log = f"0@n0 | {line} device 4b000\n"
     error = "HorovodInternalError: ncclCommInitRank failed: invalid usage (run with NCCL_DEBUG="
     why = explained(tmp_path, log, (0, 1.0, f"{error}WARN for details)"))
-    assert why.name == "nccl-duplicate-gpu", why
-    assert any("job.log:1: 0@n0" in line for line in why.evidence)
+    assert why.id == "nccl-duplicate-gpu", why
+    assert any("job.log:1: 0@n0" in line for line in why.evidence_lines)
 
 
 def test_a_warning_in_the_log_is_not_the_cause_of_another_error(tmp_path: Path) -> None:
     log = "0@n0 | NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4b000\n"
-    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).name == "key-missing"
+    assert explained(tmp_path, log, (0, 1.0, "KeyError: 'weights'")).id == "key-missing"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_command_in_the_image_is_that_of_the_runtime(
     planned(paths, runtime, request={"settings": (Given("image", "/envs/torch"),)})
     leave(paths, 0, 1.0, problems.of_exit(2, "error: unrecognized arguments: --lr 1"), 2)
     why = explain(paths, job, FAILED)
-    assert (why.name, str(why.fix)) == ("bad-argument", command), why
+    assert (why.id, str(why.fix)) == ("bad-argument", command), why
     # One that was named by the images' folder is where the job had it.
     planned(paths, runtime, request={"settings": (Given("image", "torch"),)})
     why = explain(paths, replace(job, image="/envs/torch"), FAILED)
@@ -385,8 +385,8 @@ def test_words_of_a_log_are_quoted_and_cut(tmp_path: Path) -> None:
     evil = "x';touch${IFS}/tmp/evil;'"
     log = f"slurmstepd: error: execve(): {evil}{'y' * 500}: Permission denied\n"
     why = explained(tmp_path, log)
-    assert why.name == "program-not-executable", why
-    assert len(why.cause) < 500
+    assert why.id == "program-not-executable", why
+    assert len(why.what) < 500
     assert "file 'x'\"'\"';touch" in " ".join(why.steps)
 
 
@@ -405,7 +405,7 @@ def test_pmix_says_itself_what_it_lacks(tmp_path: Path, line: str, name: str) ->
     paths, job = made(tmp_path, log)
     planned(paths)
     leave(paths, 0, 1.0, Problem(kinds.IN_INIT, "it exited in hvd.init()"), 82)
-    assert explain(paths, job, FAILED).name == name
+    assert explain(paths, job, FAILED).id == name
 
 
 # What programs write that then train: PyTorch 2.13, TensorFlow 2.21, NCCL 2.27, Horovod 0.28.1,
@@ -478,14 +478,14 @@ def test_what_a_launcher_puts_before_a_line_hides_no_error(tmp_path: Path, label
     ]
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
     leave(paths, 0, 1.0, problems.of_process(1, lines))
-    assert explain(paths, job, FAILED).name == "checkpoint-not-on-node"
+    assert explain(paths, job, FAILED).id == "checkpoint-not-on-node"
 
 
 def test_another_ranks_end_is_not_the_cause_where_the_log_has_one(tmp_path: Path) -> None:
     line = "n3:15:91 [1] NCCL WARN NET/IB : Got async event : port error"
     error = "RuntimeError: NCCL communicator was aborted on rank 0."
     why = explained(tmp_path, f"0@n0 | {line}\n", (0, 1.0, error))
-    assert why.name == "nccl-ib-event", why
+    assert why.id == "nccl-ib-event", why
 
 
 @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ def test_another_ranks_end_is_not_the_cause_where_the_log_has_one(tmp_path: Path
 def test_condas_python_is_no_package_of_the_home(tmp_path: Path, error: str, name: str) -> None:
     folder = "/home/u/miniconda3/envs/x/lib/python3.10/site-packages"
     log = f'0@n0 |   File "{folder}/torch/__init__.py", line 76, in <module>\n'
-    assert explained(tmp_path, log, (0, 1.0, f"ImportError: {error}")).name == name
+    assert explained(tmp_path, log, (0, 1.0, f"ImportError: {error}")).id == name
 
 
 def test_a_node_that_does_not_answer_is_not_the_one_that_was_ended(tmp_path: Path) -> None:
@@ -510,7 +510,7 @@ def test_a_node_that_does_not_answer_is_not_the_one_that_was_ended(tmp_path: Pat
         "srun: error: Task launch for StepId=96.0 failed on node n2: No such process\n"
     )
     why = explained(tmp_path, log)
-    assert (why.name, str(why.fix)) == ("node-not-answering", "--exclude n1"), why
+    assert (why.id, str(why.fix)) == ("node-not-answering", "--exclude n1"), why
 
 
 def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -520,7 +520,7 @@ def test_a_line_that_only_looks_like_an_error_does_not_hide_the_others(tmp_path:
     ]
     paths, job = made(tmp_path, "".join(f"0@n0 | {line}\n" for line in lines))
     leave(paths, 0, 1.0, problems.of_process(1, lines))
-    assert explain(paths, job, FAILED).name == "apparmor"
+    assert explain(paths, job, FAILED).id == "apparmor"
 
 
 @pytest.mark.parametrize("program", ["nsys", "./run.sh", "/w/run.sh"])
@@ -531,8 +531,8 @@ def test_a_program_that_slurm_does_not_find_is_no_bad_argument(
     paths, job = made(tmp_path, f"0@n1 | {line}\n")
     leave(paths, 0, 1.0, problems.of_process(2, [line]), 2, host="n1")
     why = explain(paths, job, FAILED)
-    assert why.name in ("runtime-missing", "program-not-on-node"), why
-    assert program in why.cause
+    assert why.id in ("runtime-missing", "program-not-on-node"), why
+    assert program in why.what
     assert why.certainty.value == "likely"
 
 
@@ -560,7 +560,7 @@ def test_a_bind_without_a_place_gets_one_or_is_left_out(
 ) -> None:
     paths, job = made(tmp_path, BOUND.format(target))
     why = explain(paths, launched(job, bind=bind), FAILED)
-    assert (why.name, str(why.fix)) == ("bind-target-missing", fix)
+    assert (why.id, str(why.fix)) == ("bind-target-missing", fix)
 
 
 def test_a_bind_is_named_by_its_place_in_the_container(tmp_path: Path) -> None:
@@ -568,14 +568,14 @@ def test_a_bind_is_named_by_its_place_in_the_container(tmp_path: Path) -> None:
     why = explained(
         tmp_path, f"FATAL:   container creation failed: while mounting /afs/u: {place}\n"
     )
-    assert why.cause.startswith("the bind target /afs/u does not exist"), why
+    assert why.what.startswith("the bind target /afs/u does not exist"), why
 
 
 def test_a_node_that_the_log_does_not_name_leaves_no_gap_in_a_command(tmp_path: Path) -> None:
     error = "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable\n"
     why = explained(tmp_path, error)
     assert "srun -w NODE nvidia-smi" in " ".join(why.steps), why
-    assert "the GPU of NODE" in why.cause
+    assert "the GPU of NODE" in why.what
 
 
 def test_apptainers_own_session_folder_is_no_bind(tmp_path: Path) -> None:
@@ -584,7 +584,7 @@ def test_apptainers_own_session_folder_is_no_bind(tmp_path: Path) -> None:
     why = explained(
         tmp_path, f"FATAL:   container creation failed: {line}: mkdir {folder}: permission denied\n"
     )
-    assert (why.name, why.fixed_by) == ("session-folder", "nobody")
+    assert (why.id, why.fixed_by) == ("session-folder", "nobody")
 
 
 @pytest.mark.parametrize(
@@ -619,8 +619,8 @@ def test_without_an_image_nothing_is_said_of_one(
     paths, job = made(tmp_path, "", (0, 1.0, error))
     planned(paths, "none")
     why = explain(paths, job, FAILED)
-    said = " ".join((why.cause, why.because, *why.steps, str(why.fix)))
-    assert cause in why.cause
+    said = " ".join((why.what, why.because, *why.steps, str(why.fix)))
+    assert cause in why.what
     assert fix in said
     assert " image" not in said
     assert "runner build" not in said
@@ -651,7 +651,7 @@ def test_what_is_true_of_images_alone_is_said_of_them(tmp_path: Path, line: str,
     paths, job = made(tmp_path, f"{line}\n", (0, 1.0, line))
     planned(paths, "none")
     why = explain(paths, job, FAILED)
-    assert said in " ".join((why.cause, *why.steps)), why
+    assert said in " ".join((why.what, *why.steps)), why
 
 
 @pytest.mark.parametrize("scheduler", [x for x in SchedulerName if x is not SchedulerName.SLURM])
@@ -683,8 +683,8 @@ def test_a_signal_is_told_by_what_it_is_for(
     paths, job = made(tmp_path, "0@n1 | step 5 loss 0.3\n")
     leave(paths, 0, 1.0, problems.of_process(code, []), code, host="n1")
     why = explain(paths, job, FAILED)
-    assert (why.name, why.certainty.value, str(why.fix)) == (name, certainty, fix), why
-    assert said in why.cause
+    assert (why.id, why.certainty.value, str(why.fix)) == (name, certainty, fix), why
+    assert said in why.what
 
 
 @pytest.mark.parametrize(
@@ -696,7 +696,7 @@ def test_a_signal_is_told_by_what_it_is_for(
     ],
 )
 def test_what_a_message_does_not_name_leaves_no_gap(tmp_path: Path, error: str, cause: str) -> None:
-    said = explained(tmp_path, "", (0, 1.0, error)).cause
+    said = explained(tmp_path, "", (0, 1.0, error)).what
     assert cause in said
     assert not set("\0") & set(said)
 
@@ -706,15 +706,15 @@ def test_what_a_transport_says_is_told_before_the_crash_that_follows(tmp_path: P
     paths, job = made(tmp_path, f"0@n1 | {line}\n")
     leave(paths, 0, 1.0, problems.of_process(139, [line]), 139, host="n1")
     why = explain(paths, job, FAILED)
-    assert (why.name, why.certainty.value) == ("transport-says", "unsure"), why
-    assert "no remote ep address" in why.cause
-    assert any("SIGSEGV" in one for one in why.evidence)
+    assert (why.id, why.certainty.value) == ("transport-says", "unsure"), why
+    assert "no remote ep address" in why.what
+    assert any("SIGSEGV" in one for one in why.evidence_lines)
 
 
 def test_a_node_that_failed_is_known_by_slurms_line_too(tmp_path: Path) -> None:
     due = " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     log = f"slurmstepd: error: *** STEP 42.0 ON n1 CANCELLED AT 2026-11-26T10:00:00{due} ***\n"
-    assert explained(tmp_path, log).name == "node-lost"
+    assert explained(tmp_path, log).id == "node-lost"
 
 
 @pytest.mark.parametrize(
@@ -735,7 +735,7 @@ def test_an_exception_whose_name_says_no_error_is_found(
     problem = problems.of_process(1, [f"[rank0]: {line}" for line in lines])
     leave(paths, 0, 1.0, problem, 1, host="n1")
     why = explain(paths, job, FAILED)
-    assert why.name == kind, why
+    assert why.id == kind, why
     assert problem.fields["error"] == f"{name}: {said}"
 
 
@@ -764,7 +764,7 @@ def test_memory_of_the_host_that_cannot_be_pinned_is_not_the_gpus(tmp_path: Path
     paths, job = made(tmp_path, "")
     leave(paths, 0, 1.0, problems.of_exception(1, RuntimeError(error[14:]), lines), 1, host="n1")
     why = explain(paths, job, FAILED)
-    assert (why.name, why.certainty.value) == ("pinned-memory", "likely"), why
+    assert (why.id, why.certainty.value) == ("pinned-memory", "likely"), why
 
 
 def test_what_nccl_says_as_information_can_be_the_cause(tmp_path: Path) -> None:
@@ -773,7 +773,7 @@ def test_what_nccl_says_as_information_can_be_the_cause(tmp_path: Path) -> None:
     paths, job = made(tmp_path, log)
     problem = problems.of_process(1, [error])
     leave(paths, 0, 1.0, problem, 1, host="n1")
-    assert explain(paths, job, FAILED).name == "nccl-no-interface"
+    assert explain(paths, job, FAILED).id == "nccl-no-interface"
 
 
 def test_a_job_that_slurm_has_lost_is_launched_again(tmp_path: Path) -> None:
@@ -781,11 +781,11 @@ def test_a_job_that_slurm_has_lost_is_launched_again(tmp_path: Path) -> None:
     paths, job = made(tmp_path, "")
     paths.log.unlink(missing_ok=True)
     lost = explain(paths, job, Status(JobState.UNKNOWN, job_status.FORGOTTEN))
-    assert (lost.name, lost.certainty.value) == ("never-began", "likely"), lost
-    assert "never began" in lost.cause
+    assert (lost.id, lost.certainty.value) == ("never-began", "likely"), lost
+    assert "never began" in lost.what
     paths.starts.write_text('{"began": 1.0}\n')
     killed = explain(paths, job, Status(JobState.UNKNOWN, job_status.FORGOTTEN))
-    assert killed.name == "no-record"
+    assert killed.id == "no-record"
     for why in (lost, killed):
         assert why.fix is not None
         assert "sacct" not in why.fix.text

@@ -36,7 +36,7 @@ def without_conda(folder: Path, module: str, runtime: str) -> Explanation:
 
 def test_a_package_is_missing_where_conda_did_not_activate(tmp_path: Path) -> None:
     why = without_conda(tmp_path, "torch", "none")
-    told = why.name, why.certainty.value, "`conda activate` failed" in why.cause
+    told = why.id, why.certainty.value, "`conda activate` failed" in why.what
     assert told == ("python-module-missing", "likely", True), why
 
 
@@ -45,7 +45,7 @@ def test_conda_is_not_to_blame_for_another_module(
     tmp_path: Path, module: str, runtime: str
 ) -> None:
     why = without_conda(tmp_path, module, runtime)
-    assert (why.name, "conda" in f"{why.cause} {why.fix}") == ("python-module-missing", False), why
+    assert (why.id, "conda" in f"{why.what} {why.fix}") == ("python-module-missing", False), why
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_weight_of_size_1_is_a_shard_only_beside_no_other(
     tmp_path: Path, one: str, two: str, name: str, sure: str
 ) -> None:
     why = explained(tmp_path, of_shapes(one, two))
-    assert (why.name, why.certainty.value) == (name, sure), why
+    assert (why.id, why.certainty.value) == (name, sure), why
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_another_error_after_it_tells_nothing_of_the_home(tmp_path: Path, head: 
     home = "/home/u/.local/lib/python3.10/site-packages/wandb/x.py"
     other = f'{head}\n{TRACEBACK}\n  File "{home}", line 9, in f\nTypeError: x'
     why = explained(tmp_path, f"{FRAME}ModuleNotFoundError: No module named 'mymod'\n{other}")
-    assert why.name == "python-module-missing", why
+    assert why.id == "python-module-missing", why
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_another_error_after_it_tells_nothing_of_the_home(tmp_path: Path, head: 
     ],
 )
 def test_numactl_does_not_fail_by_nodes_alone(tmp_path: Path, line: str, name: str) -> None:
-    assert explained(tmp_path, line).name == name
+    assert explained(tmp_path, line).id == name
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,16 @@ def test_what_is_to_be_removed_is_gone_or_never_was(
 ) -> None:
     error = "FileNotFoundError: [Errno 2] No such file or directory: '/scratch/u/cache'"
     why = explained(tmp_path, f'{TRACEBACK}\n  File "{frame}\n    {code}\n{error}')
-    assert why.name == name, why
-    assert (name == "file-missing") or "or was never there" in why.cause, why
+    assert why.id == name, why
+    assert (name == "file-missing") or "or was never there" in why.what, why
 
 
 def test_what_slurm_could_not_send_at_the_end_is_no_server_of_the_job(tmp_path: Path) -> None:
     line = "slurmstepd: error: Failed to send MESSAGE_TASK_EXIT: Connection refused"
-    assert explained(tmp_path, line).name == "unknown"
+    assert explained(tmp_path, line).id == "unknown"
 
 
 def test_an_option_that_hydra_does_not_know_may_be_misspelt(tmp_path: Path) -> None:
     line = "[mpiexec@n1] match_arg (lib/hydra_arg.c:91): unrecognized argument ppnn"
     why = explained(tmp_path, line)
-    assert (why.name, "misspelt" in why.cause) == ("hydra-unknown-option", True), why
+    assert (why.id, "misspelt" in why.what) == ("hydra-unknown-option", True), why

@@ -47,7 +47,7 @@ def explained(folder: Path, text: str) -> Explanation:
 def said(explanation: Explanation) -> str:
     fixes = [explanation.fix, *(other.fix for other in explanation.others)]
     commands = (suggest.text(fix, end.UNKNOWN_LAUNCH) for fix in fixes if fix)
-    return "\n".join((explanation.cause, *explanation.steps, *commands, explanation.tell))
+    return "\n".join((explanation.what, *explanation.steps, *commands, explanation.tell))
 
 
 def faults(case: dict[str, Any], explanation: Explanation) -> list[str]:
@@ -58,7 +58,7 @@ def faults(case: dict[str, Any], explanation: Explanation) -> list[str]:
     ]
     wrong += [f"said: {each}" for each in case.get("never", ()) if re.search(each, words)]
     entries = {entry.id: entry for entry in message_signatures.entries()}
-    known = entries.get(explanation.name)
+    known = entries.get(explanation.id)
     sure = known.certainty if known else explanation.certainty
     if "at_most" in case and SURENESS.index(sure) < SURENESS.index(Certainty(case["at_most"])):
         wrong.append(sure.value)
@@ -71,7 +71,7 @@ def test_a_message_is_told_as_what_it_is(tmp_path: Path, kind: str) -> None:
     for case in (each for each in CASES if each["kind"] == kind):
         explanation = explained(tmp_path, case["text"])
         if found := faults(case, explanation):
-            wrong.append(f"{explanation.name}: {found}\n{case['text']}\n{said(explanation)}")
+            wrong.append(f"{explanation.id}: {found}\n{case['text']}\n{said(explanation)}")
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -94,7 +94,7 @@ def test_names_of_folders_change_no_answer(tmp_path: Path, error: str) -> None:
     names = {}
     for word in ("x", *IN_PATHS.split()):
         path = f"/scratch/u/{word}-project/{word}/a.dat"
-        names[word] = explained(tmp_path, frame + error.format(path=path)).name
+        names[word] = explained(tmp_path, frame + error.format(path=path)).id
     assert set(names.values()) == {names["x"]}, names
 
 
@@ -185,12 +185,12 @@ def test_a_file_and_a_pasted_text_are_explained(
     assert "selects a GPU that does not exist" in output
     assert "runner logs" not in output
     code, output = run("--json", "slurm-7.out")
-    assert (code, '"id": null' in output, '"name": "quota"' in output) == (0, True, True)
+    assert (code, '"job": null' in output, '"id": "quota"' in output) == (0, True, True)
 
 
 def test_a_text_without_an_error_is_not_called_a_failure(tmp_path: Path) -> None:
     explanation = explained(tmp_path, "epoch 1 loss 0.5\nepoch 2 loss 0.4\n")
-    assert explanation.cause == "the text has no error that is known"
+    assert explanation.what == "the text has no error that is known"
     assert explanation.certainty is Certainty.UNSURE
 
 
@@ -207,7 +207,7 @@ def test_slurms_last_words_tell_how_the_job_ended(
     tmp_path: Path, scope: str, due: str, name: str
 ) -> None:
     text = f"slurmstepd: error: *** {scope} 7 ON n1 CANCELLED AT 2026-11-28T18:00:00{due} ***"
-    assert explained(tmp_path, text).name == name
+    assert explained(tmp_path, text).id == name
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

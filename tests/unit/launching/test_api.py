@@ -101,7 +101,7 @@ def test_a_failure_is_an_exception_that_says_why(capfd: pytest.CaptureFixture[st
         job.result()
     why = job.explain()
     assert caught.value.explanation == why
-    assert caught.value.what.endswith(why.cause)
+    assert caught.value.what.endswith(why.what)
     assert "ValueError" in caught.value.evidence
     assert [str(each) for each in caught.value.remedies] == [str(why.fix)]
     assert "runner launch " in str(why.fix) or "runner logs " in str(why.fix)

@@ -58,7 +58,7 @@ def test_a_failed_job_ends_with_its_first_ranks_code_and_is_explained(tmp_path: 
     ended = end.of_job(paths, job, Status(JobState.FAILED, "", 143))
     assert ended.exit_code == 7
     assert ended.explanation
-    assert "boom" in ended.explanation.cause
+    assert "boom" in ended.explanation.what
     assert (ended.resume, ended.by_user, ended.lacks_result) == ("", False, False)
 
 
