@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -37,8 +38,14 @@ def one_of(*choices: str) -> Rule:
 
 def kinds(cls: Any, *without: str) -> dict[str, Any]:
     """Return the kinds of a dataclass's fields by name."""
-    hints = get_type_hints(cls, include_extras=True)
+    hints = _hints(cls)
     return {field.name: hints[field.name] for field in fields(cls) if field.name not in without}
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    """Return the annotations of a class; to evaluate them takes longer than a check by them."""
+    return get_type_hints(cls, include_extras=True)
 
 
 def check(where: str | Path, kind: Any, value: Any) -> None:

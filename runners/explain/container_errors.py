@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from posixpath import basename
-from shlex import quote
 
-from ..contract import failure_kinds as kinds
-from ..core.errors import NotVerified
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, change
 from .explanation import Explanation, Precedence, Signature
@@ -87,18 +84,7 @@ def overwritten(facts: Facts) -> Explanation | None:
     return likely(facts, cause, AGAIN, because=because)
 
 
-def not_verified(facts: Facts) -> Explanation | None:
-    """The image is not the file that was launched."""
-    if facts.kind != kinds.IMAGE_CHANGED and facts.exit_code != NotVerified.exit_code:
-        return None
-    cause = f"the image {facts.image} was changed between the launch and the start of the job"
-    fix = change(first=f"runner verify {quote(facts.image)}")
-    because = "the job compared its digest with the recorded one"
-    return certain(facts, cause, fix, because=because)
-
-
 SIGNATURES = (
     Signature("image-overwritten", overwritten, Precedence.CONTAINER, state=JobState.FAILED),
-    Signature("bind-target-missing", bind_target, Precedence.CONTAINER, (NO_TARGET, WRITABLE)),
-    Signature("image-changed", not_verified, Precedence.CONTAINER),
+    Signature("bind-target-missing", bind_target, Precedence.CONTAINER + 10, (NO_TARGET, WRITABLE)),
 )

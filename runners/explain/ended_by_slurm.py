@@ -8,7 +8,6 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..contract import failure_kinds as kinds
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
 from ..jobs.logs import MISSING_RANK, MISSING_RANKS
@@ -16,7 +15,7 @@ from ..schedulers.base import clock, limit_seconds
 from . import pace
 from .explanation import Alternative, Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
-from .findings import certain, finding, host
+from .findings import finding
 from .fixes import AGAIN, go_on, logs_of, resume, saves, since
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
@@ -96,7 +95,7 @@ def stall(facts: Facts) -> Explanation | None:
     return replace(said, rank=rank, host=host)
 
 
-def _ended(
+def ended(
     facts: Facts,
     cause: str,
     fix: Remedy,
@@ -129,7 +128,7 @@ def node_lost(facts: Facts) -> Explanation | None:
     node = _node(facts) or "a node of the job"
     cause = f"{node} was lost: it, its network or its slurmd does not answer{since(facts)}"
     fix = change(exclude=node) if _node(facts) and facts.saved is None else go_on(facts)
-    return _ended(facts, cause, fix, *facts.lines(NODE_FAILED)[:2])
+    return ended(facts, cause, fix, *facts.lines(NODE_FAILED)[:2])
 
 
 def _of_slurm(facts: Facts) -> str:
@@ -154,7 +153,7 @@ def no_step(facts: Facts) -> Explanation | None:
     if not facts.state.ended:
         cancel = command("runner", "cancel", facts.job.id)
         fix = replace(fix, text=" && ".join(filter(None, (cancel.text, fix.text))))
-    return _ended(facts, cause, fix, *lines, because="srun reports it")
+    return ended(facts, cause, fix, *lines, because="srun reports it")
 
 
 def no_step_yet(facts: Facts) -> Explanation | None:
@@ -169,45 +168,24 @@ def time_limit(facts: Facts) -> Explanation:
     if seconds and (needed := pace.needed_seconds(facts, seconds)):
         cause += f"; {pace.in_words(facts, needed)}"
         best, *others = pace.ways(facts, seconds, needed)
-        return _ended(facts, cause, best.fix, others=others)
+        return ended(facts, cause, best.fix, others=others)
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume(facts))
     fix = change(longer, arguments=resume(facts))
     if not longer and not saves(facts):
         fix = advice("give a longer time limit, --time, or another partition")
     if facts.plan.interruption.requeue_limit or not saves(facts):
-        return _ended(facts, cause, fix)
+        return ended(facts, cause, fix)
     if not longer:
-        return _ended(facts, cause, again)
+        return ended(facts, cause, again)
     does = "to save before the limit, and to be requeued and resume from there by itself"
-    return _ended(facts, cause, fix, others=[Alternative(does, again)])
-
-
-def preempted(facts: Facts) -> Explanation:
-    """A job of a better partition or QOS took its nodes."""
-    cause = f"the job was preempted: a job with a higher priority took its nodes{since(facts)}"
-    return _ended(facts, cause, change(requeue=True) if saves(facts) else AGAIN)
+    return ended(facts, cause, fix, others=[Alternative(does, again)])
 
 
 def cancelled(facts: Facts) -> Explanation:
     by = f" {facts.reason}" if facts.reason.startswith("by ") else ""
     by = " by yourself" if by == f" by {os.getuid()}" else by.replace(" by ", " by user ")
-    return _ended(facts, f"the job was cancelled{by}{since(facts)}", go_on(facts))
-
-
-def stopped(facts: Facts) -> Explanation:
-    """The ranks were asked to stop, and saved."""
-    why = f" ({facts.reason})" if facts.reason else ""
-    cause = f"the ranks were asked to stop{why}, saved and ended: no failure{since(facts)}"
-    return _ended(facts, cause, go_on(facts), because="the ranks recorded it")
-
-
-def not_staged(facts: Facts) -> Explanation:
-    """A node could not copy the data or the image to its own disk."""
-    what = facts.fields["what"]
-    cause = f"{host(facts)} could not stage the {what} on its own disk: {facts.how}"
-    because = "the node recorded it before any rank was started"
-    return certain(facts, cause, change({f"stage-{what}": "none"}), because=because)
+    return ended(facts, f"the job was cancelled{by}{since(facts)}", go_on(facts))
 
 
 def runs_folder(facts: Facts) -> Explanation | None:
@@ -223,7 +201,7 @@ def runs_folder(facts: Facts) -> Explanation | None:
     if facts.scratch:
         fix = change(runs_dir=f"{facts.scratch}/runs")
     because = f"Slurm ends a job whose log it cannot open with signal {SIGNAL_NO_LOG}"
-    return _ended(facts, cause, fix, facts.reason, because=because)
+    return ended(facts, cause, fix, facts.reason, because=because)
 
 
 def script_killed(facts: Facts) -> Explanation | None:
@@ -235,9 +213,9 @@ def script_killed(facts: Facts) -> Explanation | None:
     name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
     cause = f"{name} ended the job's script, and the ranks with it{since(facts)}"
     if number != signal.SIGUSR1 or not saves(facts):
-        return _ended(facts, cause, go_on(facts))
+        return ended(facts, cause, go_on(facts))
     because = "it passes SIGUSR1 on to the ranks, which save then, only if the launch asked for it"
-    return _ended(facts, cause, change(signal="USR1@120"), because=because)
+    return ended(facts, cause, change(signal="USR1@120"), because=because)
 
 
 def folder_deleted(facts: Facts) -> Explanation | None:
@@ -246,7 +224,7 @@ def folder_deleted(facts: Facts) -> Explanation | None:
         return None
     cause = f"the run's folder {facts.paths.root} was deleted while the job ran"
     because = "the folder is not there, and had the only records of how the ranks ended"
-    return _ended(facts, cause, AGAIN, because=because)
+    return ended(facts, cause, AGAIN, because=because)
 
 
 def never_began(facts: Facts) -> Explanation | None:
@@ -264,30 +242,18 @@ def never_began(facts: Facts) -> Explanation | None:
     return finding(cause, (facts.reason,), AGAIN, Certainty.LIKELY, because)
 
 
-def no_word(facts: Facts) -> Explanation:
-    """The scheduler has forgotten the job, and it left no record; its history was asked too."""
-    cause = (
-        "the scheduler has forgotten the job, and its script could not record its end: it was "
-        "killed, its node was lost, or the run's folder was not writable"
-    )
-    shown = (facts.reason, *facts.log.last[-3:])
-    return finding(cause, shown, go_on(facts), Certainty.UNSURE, "only the ranks' log is left")
-
-
 SIGNATURES = (
     # What a message of Slurm's own tells better comes before these.
     Signature("no-step", no_step, Precedence.NOT_STARTED, state=JobState.FAILED),
-    Signature("run-folder-deleted", folder_deleted, Precedence.NOT_STARTED, state=JobState.UNKNOWN),
-    Signature("never-began", never_began, Precedence.NOT_STARTED, state=JobState.UNKNOWN),
-    Signature("no-record", no_word, Precedence.NOT_STARTED, state=JobState.UNKNOWN),
+    Signature(
+        "run-folder-deleted", folder_deleted, Precedence.NOT_STARTED + 10, state=JobState.UNKNOWN
+    ),
+    Signature("never-began", never_began, Precedence.NOT_STARTED + 20, state=JobState.UNKNOWN),
     Signature("stall", stall, Precedence.SLURM, (STALL_SECONDS, STALL_WARNING, STALLED_RANKS)),
-    Signature("staging-failed", not_staged, Precedence.SLURM, kind=kinds.NOT_STAGED),
-    Signature("node-lost", node_lost, Precedence.SLURM, (NODE_FAILED, CANCELLED)),
-    Signature("no-step", no_step_yet, Precedence.SLURM, (*NO_STEP, STEP_CREATED), early=True),
-    Signature("time-limit", time_limit, Precedence.SLURM, state=JobState.TIMEOUT),
-    Signature("preempted", preempted, Precedence.SLURM, state=JobState.PREEMPTED),
-    Signature("cancelled", cancelled, Precedence.SLURM, state=JobState.CANCELLED),
-    Signature("stopped-early", stopped, Precedence.SLURM, state=JobState.STOPPED),
-    Signature("runs-folder-not-shared", runs_folder, Precedence.SLURM),
-    Signature("script-killed", script_killed, Precedence.SLURM, state=JobState.FAILED),
+    Signature("node-lost", node_lost, Precedence.SLURM + 20, (NODE_FAILED, CANCELLED)),
+    Signature("no-step", no_step_yet, Precedence.SLURM + 30, (*NO_STEP, STEP_CREATED), early=True),
+    Signature("time-limit", time_limit, Precedence.SLURM + 40, state=JobState.TIMEOUT),
+    Signature("cancelled", cancelled, Precedence.SLURM + 60, state=JobState.CANCELLED),
+    Signature("runs-folder-not-shared", runs_folder, Precedence.SLURM + 80),
+    Signature("script-killed", script_killed, Precedence.SLURM + 90, state=JobState.FAILED),
 )

@@ -66,7 +66,8 @@ class Precedence(IntEnum):
     """The order in which signatures are asked; the first sure one explains a failure.
 
     What the run's facts tell comes before other programs' messages, and these before what is
-    general: an exception, a signal, an exit code.
+    general: an exception, a signal, an exit code. Each is where a group of signatures begins, whose
+    numbers go on to that of the next group.
     """
 
     CONTAINER = 100
@@ -96,7 +97,7 @@ class Precedence(IntEnum):
 class Signature:
     """One kind of failure: its name, what it looks for in the log, and its judgement.
 
-    Signatures are sorted by `precedence`, then by their order in the module. `judge` is pure and
+    Signatures are sorted by `precedence`. `judge` is pure and
     answers None for all that is not this kind. It is asked only about jobs in `state`, and about a
     first failure of this `kind`, where they are given. An `early` one can tell while the job still
     runs, before any rank has failed.
@@ -104,11 +105,15 @@ class Signature:
 
     name: str
     judge: Callable[[Facts], Explanation | None]
-    precedence: Precedence
+    precedence: int
     patterns: tuple[LogPattern, ...] = ()
     early: bool = False
     state: JobState | None = None
     kind: str = ""
+
+    @property
+    def group(self) -> Precedence:
+        return max(begin for begin in Precedence if begin <= self.precedence)
 
     def ask(self, facts: Facts) -> Explanation | None:
         if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from ..contract import failure_kinds as kinds
-from ..contract.log_text import OF_A_TYPE
 from ..core.job_record import JobState
 from ..core.remedy import command
 from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
-from .findings import certain, finding, likely, own_code, who
-from .fixes import all_logs, edit, logs
+from .findings import finding
+from .fixes import logs
 
-EXCEPTION = re.compile(OF_A_TYPE)
 SHOWN = 8  # lines of a failure that nobody knows
 TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
 # Trainers' words, and the shim's
@@ -52,33 +47,6 @@ def records_lost(facts: Facts) -> Explanation | None:
     return finding(cause, shown, fix, Certainty.UNSURE, because)
 
 
-def exception(facts: Facts) -> Explanation | None:
-    """A Python exception ended the first rank."""
-    shown = facts.kind == kinds.EXIT and EXCEPTION.match(facts.error)
-    if facts.kind != kinds.EXCEPTION and not shown:
-        return None
-    return certain(facts, f"{who(facts)} ended with {facts.error}", edit(facts), *own_code(facts))
-
-
-def lost_peer(facts: Facts) -> Explanation | None:
-    """A rank lost another, and it is the first of which anything is known."""
-    if facts.kind != kinds.PEER_LOST:
-        return None
-    cause = f"{who(facts)} ended with {facts.error}, and no rank told of a failure before it"
-    because = "the error is most often what others see when a rank ends; here none left a record"
-    return likely(facts, cause, all_logs(facts), *own_code(facts), because=because)
-
-
-def own_words(facts: Facts) -> Explanation | None:
-    """The trainer ended itself, and said why."""
-    record = facts.record
-    if record is None or record.kind != kinds.EXIT or record.guessed or not record.error:
-        return None
-    cause = f"the trainer ended itself on {who(facts)}: {record.error.removeprefix('error: ')}"
-    because = "these are its own last words, with its exit code"
-    return certain(facts, cause, logs(facts), because=because)
-
-
 def unknown(facts: Facts) -> Explanation:
     """What is known of a failure that no signature explains."""
     first, errors = facts.first, facts.log.errors
@@ -111,8 +79,5 @@ def _unknown_text(facts: Facts) -> Explanation:
 
 SIGNATURES = (
     Signature("disk-full", full, Precedence.RUN_DISK, (WARNED,)),
-    Signature("disk-full", records_lost, Precedence.RUN_DISK, state=JobState.FAILED),
-    Signature("rank-exception", exception, Precedence.FALLBACK),
-    Signature("peer-lost", lost_peer, Precedence.FALLBACK),
-    Signature("trainer-gave-up", own_words, Precedence.FALLBACK),
+    Signature("disk-full", records_lost, Precedence.RUN_DISK + 1, state=JobState.FAILED),
 )

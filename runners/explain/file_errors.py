@@ -6,18 +6,18 @@ import os
 import re
 from shlex import quote
 
-from ..core.remedy import Remedy, change, command, shell_line
+from ..core.remedy import Remedy, change, command
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line
-from .findings import RANK_REPORTS, before, certain, dataset_in, likely, who
-from .fixes import FETCH, edit, on_node
+from .findings import RANK_REPORTS, before, certain, likely, who
+from .fixes import edit, on_node
 from .path_owners import owner_of
 
 # The kernel's words for ENOSPC, EDQUOT, ..., as Python, C++ and the shell print them
 FULL = "No space left on device"
 QUOTA = "Disk quota exceeded"
 SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|allocate).*shm|/dev/shm")
-DATA_MISSING = re.compile(
+MISSING = re.compile(
     r"error: (?:on rank [^:]+: )?(.*(?:the data folder \S+ does not exist|no MNIST in|no CIFAR|"
     r"cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|no tokens in).*)"
 )
@@ -76,18 +76,6 @@ def _elsewhere(facts: Facts, check: Remedy) -> Remedy:
     return change(runs_dir=f"{facts.scratch or 'FOLDER'}/runs", first=check.text)
 
 
-def data_missing(facts: Facts) -> Explanation | None:
-    """The packaged trainers' words for data that is not there."""
-    match = DATA_MISSING.search(facts.error)
-    if not match:
-        return None
-    name = dataset_in(match[1])
-    fix = change(data=name, first=f"runner data fetch {name}") if name else FETCH
-    if paths := facts.plan.data:
-        fix = command("ls", "-l", *paths)
-    return certain(facts, f"the trainer found no usable dataset: {match[1]}", fix)
-
-
 def missing_file(facts: Facts) -> Explanation | None:
     """A file is not there; in a container it may only not be bound."""
     by_python = MISSING.search(facts.error)
@@ -113,31 +101,8 @@ def missing_file(facts: Facts) -> Explanation | None:
     return likely(facts, cause, fix, because=f"the script's own words name it{note}")
 
 
-def read_only(facts: Facts) -> Explanation | None:
-    match = re.search("Read-only file system((?:: '[^']+')?)", facts.error)
-    if not match:
-        return None
-    cause = (
-        f"{who(facts)} writes to a read-only file system{match[1]}; an image cannot be written to, "
-        "and OUTPUT_DIR is the folder for what a trainer writes"
-    )
-    return certain(facts, cause, edit(facts))
-
-
-def permission_denied(facts: Facts) -> Explanation | None:
-    match = re.search("Permission denied: '([^']+)'", facts.error)
-    if not match:
-        return None
-    look = f"ls -ld {quote(match[1])} {quote(os.path.dirname(match[1]))}; id"
-    cause = f"{who(facts)} cannot open {match[1]}: permission denied"
-    return certain(facts, cause, shell_line(look))
-
-
 SIGNATURES = (
     Signature("quota", quota, Precedence.FILE),
-    Signature("disk-full", full_disk, Precedence.FILE),
-    Signature("data-missing", data_missing, Precedence.FILE),
-    Signature("file-missing", missing_file, Precedence.FILE),
-    Signature("read-only", read_only, Precedence.FILE),
-    Signature("permission-denied", permission_denied, Precedence.FILE),
+    Signature("disk-full", full_disk, Precedence.FILE + 10),
+    Signature("file-missing", missing_file, Precedence.FILE + 30),
 )

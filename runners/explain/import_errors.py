@@ -7,14 +7,13 @@ import os
 import re
 from shlex import quote
 
-from ..contract import failure_kinds as kinds
 from ..contract import log_text
 from ..core.remedy import Remedy, advice, change, shell_line
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line, LogPattern
-from .findings import TRACEBACK_LINE, certain, host, likely, who
+from .findings import TRACEBACK_LINE, certain, likely, who
 from .first_failure import without_ignored
-from .fixes import doctor, edit, in_image, on_node
+from .fixes import edit
 
 MISSING = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?(?P<name>[\w.]+)")
 IMPORTING = re.compile(r"(?:ImportError|AttributeError|ModuleNotFoundError|SystemError): ")
@@ -43,49 +42,6 @@ NOT_LOADED = LogPattern(log_text.NO_MODULE, rf"^{log_text.NO_MODULE}(\S+): ")
 NO_COMMAND = LogPattern("module: command not found")
 BY_FOLDER = "Name that environment's folder, and activate none: `--image FOLDER`"
 NOT_ACTIVATED = LogPattern("has not been properly configured to use 'conda activate'")
-
-
-GLIBC = re.compile(r"version [`'](GLIBC_[\d.]+)' not found \(required by ((?!/\.sing)[^)]+)\)")
-
-
-def glibc(facts: Facts) -> Explanation | None:
-    """A library was built on a newer system than the image, or the node where there is none."""
-    match = GLIBC.search(facts.error)
-    if not match:
-        return None
-    version, by = match.groups()
-    system = "the image" if facts.has_image else f"the node {host(facts)}"
-    cause = (
-        f"{by} needs {version}, which the C library of {system} does not have: it was built on a "
-        f"newer system than {system}"
-    )
-    fix = _without_bind(facts, by)
-    return certain(facts, cause, fix, because="the dynamic loader reports it")
-
-
-def _without_bind(facts: Facts, library: str) -> Remedy:
-    """Return the launch without the only folder that is bound, if the library is below it."""
-    binds = [bind.split(":") for bind in facts.plan.binds]
-    targets = [words[min(1, len(words) - 1)] for words in binds]
-    if len(targets) == 1 and library.startswith(targets[0].rstrip("/") + "/"):
-        return change(leave_out=["bind"])
-    run = in_image if facts.has_image else on_node
-    return run(facts, "ldd", "--version")
-
-
-def driver(facts: Facts) -> Explanation:
-    """The shim looked before the trainer whether the node's driver fits the image."""
-    fix = doctor(facts, "--nodelist", host(facts), "--gpus-per-node", 1)
-    if facts.fields["reason"] == kinds.NO_DRIVER:
-        fix = change(nv=False, leave_out=["force"])
-    because = "the rank tried to load the driver's library before the trainer began"
-    return certain(facts, facts.how, fix, *facts.fields.get("evidence", ()), because=because)
-
-
-def old_cpu(facts: Facts) -> Explanation:
-    because = "the rank compared the CPU with the image's label before the trainer began"
-    fix = change(exclude=host(facts))
-    return certain(facts, facts.how, fix, *facts.fields.get("evidence", ()), because=because)
 
 
 def import_leak(facts: Facts) -> Explanation | None:
@@ -173,8 +129,5 @@ SIGNATURES = (
         Precedence.HOST_SOFTWARE,
         (NOT_LOADED, NO_COMMAND),
     ),
-    Signature("glibc-mismatch", glibc, Precedence.HOST_SOFTWARE),
-    Signature("driver-mismatch", driver, Precedence.IMPORT, kind=kinds.DRIVER),
-    Signature("cpu-too-old", old_cpu, Precedence.IMPORT, kind=kinds.CPU),
-    Signature("python-module-missing", python_module, Precedence.IMPORT, (NOT_ACTIVATED,)),
+    Signature("python-module-missing", python_module, Precedence.IMPORT + 20, (NOT_ACTIVATED,)),
 )

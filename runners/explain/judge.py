@@ -23,6 +23,7 @@ from . import (
     message_signatures,
     read_facts,
     rendezvous,
+    run_signatures,
     signal_errors,
     trainer_errors,
 )
@@ -36,7 +37,10 @@ MODULES = (
     *(message_signatures, rendezvous, signal_errors, trainer_errors),
 )
 SIGNATURES: tuple[Signature, ...] = tuple(
-    sorted(chain(*(module.SIGNATURES for module in MODULES)), key=attrgetter("precedence"))
+    sorted(
+        chain(*(module.SIGNATURES for module in MODULES), run_signatures.signatures()),
+        key=attrgetter("precedence"),
+    )
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(chain(*(kind.patterns for kind in SIGNATURES)))
 # What goes by the rank's own error, which for a log without records is its first exception
@@ -84,7 +88,7 @@ def judge(facts: Facts) -> Explanation:
     logged = replace(facts, first=first_failure.as_logged(facts.first, facts.log, several))
     unsure: Explanation | None = None
     for signature in signatures:
-        if unsure and signature.precedence in REPEATING:
+        if unsure and signature.group in REPEATING:
             break
         said = _explained(signature, facts, logged)
         if said and said.certainty != Certainty.UNSURE:
@@ -101,8 +105,8 @@ def _explained(signature: Signature, facts: Facts, logged: Facts) -> Explanation
     Of a log without records all lines are searched, also those of what did no harm: none counts
     where a rank survived some, and no unsure one beside an exception with its traceback.
     """
-    if signature.precedence not in BY_MESSAGE or logged.first is facts.first:
-        return signature.ask(logged if signature.precedence in BY_ERROR else facts)
+    if signature.group not in BY_MESSAGE or logged.first is facts.first:
+        return signature.ask(logged if signature.group in BY_ERROR else facts)
     ended_with_it = logged.record is not None and not logged.record.guessed
     by_exception = signature.ask(logged)
     by_log = None if ended_with_it else signature.ask(facts)

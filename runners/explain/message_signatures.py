@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from ..contract import failure_kinds as kinds
+from ..core.errors import UsageError, nearest
 from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
 from ..settings.config import read_toml
@@ -48,8 +49,6 @@ BECAUSE = {
     Certainty.LIKELY: "this message is known, and now and then has another cause",
     Certainty.UNSURE: "this message is known, and has several causes",
 }
-# General ones that tell more than the signal of the crash that they lead to
-CRASHING = ("transport-says", "nccl-says", "jax-rendezvous-slow", "symbol-missing")
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
@@ -66,7 +65,8 @@ class MessageSignature:
     found, {who}, {host}, {image}, {user}, {job} and {error}; in the file also the names of WORDS.
     `change` and `leave_out` are options of the launch, `command` is a line for the shell, `remedy`
     a name of REMEDIES. `about` is the file's. A `general` one only repeats what a program said,
-    where no other knows it.
+    where no other knows it; one `before_crash` tells more than the signal of the crash to which it
+    leads.
     """
 
     id: str
@@ -87,7 +87,13 @@ class MessageSignature:
     command: str = ""
     remedy: str = ""
     general: bool = False
+    before_crash: bool = False
     about: str = ""
+
+
+NEEDED = frozenset(("id", "match", "cause", "fix", "certainty", "fixed_by", "source", "example"))
+KEYS = frozenset(key.name for key in fields(MessageSignature)) - {"where", "examples", "about"}
+KEYS |= {"in", "example"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSigna
     has = ("image" if has_image else "environment", *["sbatch"] * by_sbatch)
     lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
     for row in read_toml(file)["signature"]:
+        _check_keys(file, row)
         row.update({name: _said(row.get(name, ""), has) for name in TEXTS})
         row["fix"] = [said for step in row["fix"] if (said := _said(step, has))]
         if not lacking.isdisjoint(row.get("change", {})):
@@ -125,6 +132,15 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSigna
         row["where"], row["certainty"] = row.pop("in", "any"), Certainty(row["certainty"])
         row.update({key: tuple(one) for key, one in row.items() if isinstance(one, list)})
         yield MessageSignature(**row, about=file.stem)
+
+
+def _check_keys(file: Path, row: Mapping[str, Any]) -> None:
+    """Raise UsageError for an entry that has a key too many, or lacks one."""
+    where = f"{file.name}, {row.get('id', 'an entry without id')}"
+    for key in row.keys() - KEYS:
+        raise UsageError(f"{where}: unknown key {key}; {nearest(key, KEYS)}")
+    for key in NEEDED - row.keys():
+        raise UsageError(f"{where} lacks {key}")
 
 
 def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:
@@ -187,7 +203,7 @@ def _match(entry: MessageSignature, text: str) -> Match | None:
     return Match(entry, min(one.start() for one in matches), matches[0][0], named)
 
 
-def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Explanation | None:
+def judge(facts: Facts, general: bool = False, before_crash: bool = False) -> Explanation | None:
     """Return what the best signature says: of the rank's own error, else of the log."""
     follows = facts.record is not None and facts.record.follower  # what the other said is the cause
     if not follows and facts.kind not in ENDED:
@@ -197,7 +213,7 @@ def judge(facts: Facts, general: bool = False, only: tuple[str, ...] = ()) -> Ex
     fit = matches(text, general, entries(facts.has_image, by_slurm))
     if facts.record is None or facts.record.guessed:
         fit = _not_of_followers(fit, text, facts)
-    best = next((one for one in fit if not only or one.entry.id in only), None)
+    best = next((match for match in fit if match.entry.before_crash or not before_crash), None)
     return _explanation(best, text, facts) if best else None
 
 
@@ -276,6 +292,6 @@ def _tell(entry: MessageSignature, named: Mapping[str, str]) -> str:
 
 SIGNATURES = (
     Signature("", judge, Precedence.MESSAGE),
-    Signature("", partial(judge, general=True, only=CRASHING), Precedence.MESSAGE_BEFORE_CRASH),
+    Signature("", partial(judge, general=True, before_crash=True), Precedence.MESSAGE_BEFORE_CRASH),
     Signature("", partial(judge, general=True), Precedence.GENERAL_MESSAGE),
 )

@@ -43,6 +43,11 @@ def filled(text: str, named: Mapping[str, str]) -> str:
     return AROUND_NOTHING.sub("", said).rstrip(": ")
 
 
+def whole(text: str, named: Mapping[str, str]) -> str:
+    """Return a sentence with what was found in it, however long that is."""
+    return AROUND_NOTHING.sub("", _put(text, named, lambda value: value or NOTHING))
+
+
 def typed(text: str, named: Mapping[str, str]) -> str:
     """Return a command line with what was found in it."""
     return _put(text, named, _quoted)

@@ -9,9 +9,8 @@ from ..core.remedy import Remedy, advice, change
 from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, Line
 from .findings import certain, dataset_in, likely, own_code, who
-from .fixes import FETCH, edit, in_image, logs
+from .fixes import FETCH, in_image, logs
 
-NAN = re.compile(r"\bnan\b|\bNaN\b|non-finite|not finite")
 # argparse's, in the packaged trainers and in others
 ARGUMENT = re.compile(
     r"error: ((?:on rank [^:]+: )?(?:unrecognized arguments|argument \S+: |the following arguments "
@@ -29,28 +28,6 @@ NETWORK = re.compile(
 KERAS = advice(
     "load it once here, where there is a network: Keras keeps it in ~/.keras, which the job sees"
 )
-
-
-def not_a_number(facts: Facts) -> Explanation | None:
-    """The loss is no longer a number."""
-    if facts.record is None or facts.record.exit_code != 1 or not NAN.search(facts.error):
-        return None
-    cause = f"{who(facts)} got NaN (not a number): {facts.error}"
-    return likely(facts, cause, edit(facts), because="the rank's last error names it")
-
-
-def diverged(facts: Facts) -> Explanation | None:
-    match = re.search("training diverged: .*", facts.error)
-    return certain(facts, match[0], _lower_rate(facts)) if match else None
-
-
-def _lower_rate(facts: Facts) -> Remedy:
-    """Return the launch with a tenth of the learning rate, and no more than one hundredth."""
-    try:
-        rate = min(float(facts.argument("--base-lr")) / 10, 0.01)
-    except ValueError:
-        rate = 0.01
-    return change(arguments={"--base-lr": f"{rate:g}"})
 
 
 def bad_argument(facts: Facts) -> Explanation | None:
@@ -100,8 +77,6 @@ def network(facts: Facts) -> Explanation | None:
 
 
 SIGNATURES = (
-    Signature("training-diverged", diverged, Precedence.TRAINER),
-    Signature("training-diverged", not_a_number, Precedence.TRAINER),
-    Signature("bad-argument", bad_argument, Precedence.TRAINER),
-    Signature("no-network", network, Precedence.TRAINER),
+    Signature("bad-argument", bad_argument, Precedence.TRAINER + 10),
+    Signature("no-network", network, Precedence.TRAINER + 20),
 )

@@ -116,7 +116,7 @@ def explain(
 
     With a listener the nodes of a job that runs are asked whether it has stopped making progress.
     """
-    from ..explain import judge  # its signatures cost 20 ms, which a good end need not pay
+    from ..explain import judge  # its signatures cost 30 ms, which a good end need not pay
 
     explanation = judge.explain(paths, job, status)
     if listener and status.state == JobState.RUNNING and not explanation.failed:

@@ -1,0 +1,147 @@
+"""Entries of `signatures/run`: what the reader refuses, and that each sentence has its words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from runners.contract import failure_kinds as kinds
+from runners.contract.exit_codes import EXIT_NOT_VERIFIED
+from runners.core.errors import UsageError
+from runners.explain import message_signatures, run_signatures
+from runners.explain.run_conditions import NONE
+from runners.explain.run_signatures import FOLDER, RunSignature
+
+ENTRIES = [entry for file in sorted(FOLDER.glob("*.toml")) for entry in run_signatures.read(file)]
+OF_FACTS = {
+    *("who", "host", "image", "error", "how", "reason", "since", "mpi", "interfaces", "signal"),
+    *("on_purpose", "meaning", "environment"),
+}
+ENTRY = """\
+[[signature]]
+id = "x"
+precedence = 500
+cause = "it failed"
+certainty = "likely"
+remedy = "logs"
+match = "x"
+[signature.when]
+state = "failed"
+line = [{ words = "y", pattern = "y+" }]
+"""
+MESSAGE = """\
+[[signature]]
+id = "x"
+match = ["x"]
+cause = "it failed"
+fix = ["Mend it"]
+certainty = "likely"
+fixed_by = "you"
+source = "x.c"
+example = "x"
+"""
+
+
+def test_an_entry_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(ENTRY)
+    (entry,) = run_signatures.read(tmp_path / "a.toml")
+    assert (entry.id, entry.when.state, entry.patterns[0].words) == ("x", "failed", "y")
+
+
+@pytest.mark.parametrize(
+    ("good", "wrong", "words"),
+    [
+        ('id = "x"\n', "", "entry 1:  lacks id"),
+        ('match = "x"', 'match = "x("', "match must be a regular expression"),
+        ('pattern = "y+"', 'pattern = "+"', "+ is no regular expression"),
+        ("remedy =", "remedie =", "unknown key remedie; did you mean remedy?"),
+        ("state =", "stat =", "unknown key when.stat; did you mean state?"),
+        ('"failed"', '"broken"', "when.state must be one of pending"),
+        ('state = "failed"', 'kind = "odd"', "when.kind must be one of exit"),
+        ('state = "failed"', 'signal = "SIGODD"', "when.signal must be the name of a signal"),
+        ('state = "failed"', "exit_code = true", "when.exit_code must be a whole number"),
+        ("500", '"slurm"', "precedence must be a whole number"),
+        ('"likely"', '"sure"', "certainty must be one of certain, likely, unsure"),
+        ('"logs"', '"odd"', "remedy must be one of edit"),
+        ('remedy = "logs"', "", "it needs one remedy"),
+        ('remedy = "logs"', 'remedy = "logs"\nadvice = "Mend it"', "it needs one remedy"),
+        ('remedy = "logs"', "change = { odd = true }", "odd is no option of the launch"),
+        ('remedy = "logs"', 'leave_out = ["odd"]', "leave_out must be an option of the launch"),
+        ('"logs"', '"logs"\nshow = ["last"]', "show must be one of record"),
+        ('"logs"', '"logs"\nsignals = { SIGODD = "odd" }', "SIGODD is no signal"),
+        ("[[signature]]", "[[signatur]]", "a.toml has signatur, signature in place of signature"),
+    ],
+)
+def test_what_is_no_entry_is_refused(tmp_path: Path, good: str, wrong: str, words: str) -> None:
+    assert ENTRY.count(good) == 1
+    (tmp_path / "a.toml").write_text(ENTRY.replace(good, wrong))
+    with pytest.raises(UsageError) as told:
+        run_signatures.read(tmp_path / "a.toml")
+    assert words in f"{told.value}", told.value
+
+
+@pytest.mark.parametrize(
+    ("good", "wrong", "words"),
+    [
+        ('id = "x"\n', "", "a.toml, an entry without id lacks id"),
+        ("certainty =", "certanty =", "a.toml, x: unknown key certanty; did you mean certainty?"),
+        ("example =", "where =", "a.toml, x: unknown key where"),
+    ],
+)
+def test_what_is_no_message_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, wrong: str, words: str
+) -> None:
+    monkeypatch.setattr(message_signatures, "FOLDER", tmp_path)
+    (tmp_path / "a.toml").write_text(MESSAGE)
+    (entry,) = message_signatures.entries.__wrapped__()
+    assert entry.id == "x"
+    (tmp_path / "a.toml").write_text(MESSAGE.replace(good, wrong))
+    with pytest.raises(UsageError) as told:
+        message_signatures.entries.__wrapped__()
+    assert words in f"{told.value}", told.value
+
+
+def test_a_sentence_names_what_there_is() -> None:
+    wrong = []
+    for entry in ENTRIES:
+        patterns = (entry.match, *(line.pattern for line in entry.when.line))
+        groups = {name for pattern in patterns for name in re.compile(pattern).groupindex}
+        known = OF_FACTS | groups | {*kinds.KINDS.get(entry.when.kind, ())}
+        texts = " ".join((entry.cause, entry.advice, entry.first, *map(str, entry.change.values())))
+        wrong += [
+            f"{entry.id}: {word}" for word in re.findall(r"\{(\w+)\}", texts) if word not in known
+        ]
+    assert not wrong
+
+
+def test_sentences_are_like_those_of_messages() -> None:
+    assert not [entry.id for entry in ENTRIES if entry.cause.endswith(".")]
+    assert not [entry.id for entry in ENTRIES if not re.fullmatch(r"[a-z0-9-]+", entry.id)]
+
+
+def test_the_code_of_an_image_that_was_changed_is_that_of_the_job() -> None:
+    codes = {entry.when.job_exit_code for entry in ENTRIES if entry.id == "image-changed"}
+    assert codes == {None, EXIT_NOT_VERIFIED}
+
+
+def test_an_entry_does_not_fit_wherever_a_later_one_of_its_name_does() -> None:
+    """The first of one name and precedence that fits speaks: the general one stands last."""
+    wrong = []
+    for number, later in enumerate(ENTRIES):
+        for entry in ENTRIES[:number]:
+            same = (entry.id, entry.precedence) == (later.id, later.precedence)
+            alike = (entry.match, entry.signals) == (later.match, later.signals)
+            if same and alike and entry.unless == NONE and given(entry) <= given(later):
+                wrong.append(f"{later.id}: {later.when}")
+    assert not wrong
+
+
+def given(entry: RunSignature) -> set[tuple[str, str]]:
+    """Return the conditions of an entry."""
+    return {
+        (name, str(wanted))
+        for name, wanted in vars(entry.when).items()
+        if wanted not in ("", None, ())
+    }
