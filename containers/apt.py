@@ -42,6 +42,7 @@ SETTINGS = 'APT::Sandbox::User "root";\n'
 PROXY = re.compile(r"^Acquire::(?:https?::Proxy|Check-Valid-Until).*;$", re.MULTILINE)
 ONE_LINE = re.compile(r"^deb\s+(?:\[([^]]*)\]\s+)?(\S+)\s+\S+[ \t]*([^#\n]*)", re.MULTILINE)
 FIELD = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t].*)*)", re.MULTILINE)
+MMDEBSTRAPS = re.compile(r"^\s*my \$mirror\s*=\s*'(https?://[^'\s]+)';$", re.MULTILINE)
 KEPT = ("trusted", "check-valid-until")  # of a source's options; the keys are the image's own
 QUESTION = """\
 cat /etc/os-release
@@ -91,13 +92,24 @@ def fill(release: str, folder: Path) -> None:
 
 
 def archive(environ: Mapping[str, str]) -> Source | None:
-    """Return MIRROR, else the first of Debian's archives in this machine's sources.
+    """Return MIRROR, else Debian's archive of this machine's sources, else that of mmdebstrap.
 
-    Debian's archive has all releases.
+    It has all releases. Other archives that end in /debian have packages of one maker, and no
+    component `main`.
     """
     if mirror := environ.get(MIRROR):
         return Source(mirror.rstrip("/"), "main", {})
-    return next((source for source in _machine_sources() if source.uri.endswith("/debian")), None)
+    for source in _machine_sources():
+        if source.uri.endswith("/debian") and "main" in source.components.split():
+            return source
+    return _default_of_mmdebstrap()
+
+
+def _default_of_mmdebstrap() -> Source | None:
+    """Return the archive that mmdebstrap takes where it is given none, as its text has it."""
+    program = shutil.which("mmdebstrap")
+    found = MMDEBSTRAPS.search(_text(Path(program))) if program else None
+    return Source(found.group(1), "main", {}) if found else None
 
 
 def _machine_sources() -> Iterator[Source]:

@@ -7,74 +7,18 @@ from pathlib import Path
 
 import pytest
 
+import containers.apt
 from tests.cluster import apt, host, namespaces, processes, slurm
 from tests.cluster.design import Design
 from tests.cluster.namespaces import Bind
 from tests.cluster.shell import ClusterError, Unsupported, run, shown
 from tests.cluster.state import Settings, State, cache_root
 
-DEB822 = """\
-# a comment
-Types: deb deb-src
-URIs: http://archive.example/debian/
-Suites: bookworm bookworm-updates
-Components: main
-Signed-By:
- -----BEGIN PGP-----
- .
 
-Types: deb
-URIs: http://off.example/debian
-Suites: bookworm
-Enabled: no
-
-Types: deb-src
-URIs: http://source.example/debian
-Suites: bookworm
-"""
-
-
-def test_deb822_gives_enabled_binary_sources_only() -> None:
-    expected = apt.Source("http://archive.example/debian", ("bookworm", "bookworm-updates"))
-    assert apt.parse_deb822(DEB822) == [expected]
-
-
-def test_one_line_sources_with_and_without_options() -> None:
-    text = (
-        "# deb http://old.example sid main\n"
-        "deb [arch=amd64 signed-by=/k.gpg] http://one.example/debian/ bookworm main\n"
-        "deb-src http://two.example bookworm main\n"
-        "deb http://three.example/debian trixie main contrib\n"
-    )
-    assert apt.parse_one_line(text) == [
-        apt.Source("http://one.example/debian", ("bookworm",)),
-        apt.Source("http://three.example/debian", ("trixie",)),
-    ]
-
-
-def test_sources_are_read_from_both_kinds_of_file(tmp_path: Path) -> None:
-    (tmp_path / "sources.list.d").mkdir()
-    (tmp_path / "sources.list").write_text("deb http://a.example x main\n")
-    (tmp_path / "sources.list.d/b.list").write_text("deb http://b.example y main\n")
-    (tmp_path / "sources.list.d/c.sources").write_text(DEB822)
-    uris = [source.uri for source in apt.read_sources(tmp_path)]
-    assert uris == ["http://a.example", "http://b.example", "http://archive.example/debian"]
-
-
-def test_the_mirror_is_the_one_of_the_hosts_release() -> None:
-    sources = [
-        apt.Source("http://tools.example", ("stable",)),
-        apt.Source("http://m", ("bookworm",)),
-    ]
-    assert apt.debian_mirror(sources, "bookworm", {}) == "http://m"
-    assert (
-        apt.debian_mirror(sources, "bookworm", {"RUNNER_DEBIAN_MIRROR": "http://x/"}) == "http://x"
-    )
-
-
-def test_no_mirror_names_the_variable_to_set() -> None:
+def test_no_archive_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers.apt, "archive", lambda environ: None)
     with pytest.raises(Unsupported, match="RUNNER_DEBIAN_MIRROR=") as caught:
-        apt.debian_mirror([], "noble", {})
+        apt.host_mirror({})
     assert caught.value.exit_code == 2
 
 

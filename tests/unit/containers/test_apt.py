@@ -15,6 +15,7 @@ deb http://b.example/tools ./
 deb [arch=amd64 signed-by=/k.gpg trusted=yes] http://a.example/debian/ trixie main contrib # why
 deb-src http://a.example/debian trixie main
 """
+OF_A_MAKER = "deb http://maker.example/linux/debian trixie stable\n"
 STANZAS = """\
 Types: deb
 URIs: http://c.example/debian
@@ -55,17 +56,32 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """This machine's /etc/apt, which is empty."""
     monkeypatch.setattr(apt, "APT", tmp_path / "etc")
     (tmp_path / "etc/sources.list.d").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv(apt.MIRROR, raising=False)
     return tmp_path / "etc"
 
 
 def test_the_first_of_debians_archives_is_used(machine: Path) -> None:
     assert apt.archive({}) is None
+    (machine / "sources.list.d/a.list").write_text(OF_A_MAKER)
+    assert apt.archive({}) is None
+    (machine / "sources.list.d/b.list").write_text("deb file:/d/debian x main\n")
+    assert apt.archive({}) == Source("file:/d/debian", "main", {})
+    (machine / "sources.list.d/b.list").unlink()
     (machine / "sources.list.d/debian.sources").write_text(STANZAS)
     assert apt.archive({}) == Source("http://a.example/debian", "main contrib", {})
     (machine / "sources.list").write_text(LISTS)
     assert apt.archive({}) == Source("http://a.example/debian", "main contrib", {"trusted": "yes"})
     assert apt.archive({apt.MIRROR: "http://m.example/"}) == Source("http://m.example", "main", {})
+
+
+def test_another_distribution_has_that_of_mmdebstrap(machine: Path) -> None:
+    (machine / "sources.list").write_text("deb http://a.example/ubuntu noble main universe\n")
+    program = machine.parent / "bin/mmdebstrap"
+    program.write_text("    my $mirror    = 'http://d.example/debian';\n    my $secmirror = 'x';\n")
+    program.chmod(0o755)
+    assert apt.archive({}) == Source("http://d.example/debian", "main", {})
 
 
 def test_what_a_build_finds(machine: Path, tmp_path: Path) -> None:
