@@ -20,11 +20,11 @@ import sys
 
 STARTS = {  # module and function
     "rank": ("rank.start", "main"),
-    "mpicheck": ("rank.mpi_check", "main"),
-    "sample": ("rank.sample_ranks", "main"),
-    "ras": ("rank.sample_ranks", "ras"),
+    "mpicheck": ("mpi_check", "main"),
+    "sample": ("sample_ranks", "main"),
+    "ras": ("sample_ranks", "ras"),
     "stage": ("stage.job_folder", "main"),
-    "serve": ("serve.start", "main"),
+    "serve": ("serve.run_server", "main"),
     "around": ("temporary", "around"),
     "tidy": ("temporary", "tidy"),
     "ssh-around": ("ssh", "around"),

@@ -1,6 +1,6 @@
 """What the ranks of a job were doing when their nodes were asked: parsed, compared, a table. Pure.
 
-The lines are those of injob/rank/sample_ranks.py.
+The lines are those of injob/sample_ranks.py.
 """
 
 from __future__ import annotations

@@ -12,24 +12,21 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...contract import failure_kinds as kinds
-from ...contract.enums import GATED, Controller, ProcessGroup
+from ...contract.enums import Controller, ProcessGroup
 from ...contract.exit_codes import EXIT_WORLD_SIZE
-from ...contract.world_causes import COULD, INDEPENDENT, why_alone
-from . import failures, reports
+from ...contract.world_causes import COULD
+from . import failures, reports, world_messages
 from .exchanges import Exchanges
 from .problems import Problem, RendezvousError
 from .task import Task
 from .weights import END
-from .worlds import WHY_NO_MEETING, why_no_mpi, why_other_size
 
 VARIABLE = "RUNNER_RANK_SETTINGS"
-SECONDS_TO_A_WORLD = 120.0  # of imports and reading; after that a rank without a world is told of
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
     'through host memory. init_process_group("nccl") does not'
@@ -113,7 +110,7 @@ class Gate:
 
             os.environ.update(meet(*self.settings.store))
         except RendezvousError as error:
-            print(no_world(self.settings, error.problem.text), flush=True)
+            print(world_messages.no_world(self.settings, error.problem.text), flush=True)
             self._end(ProcessGroup.HOROVOD, error.problem)
 
     def formed(
@@ -135,7 +132,7 @@ class Gate:
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
-            print(formed(size, self.settings.ranks, by), file=sys.stderr, flush=True)
+            print(world_messages.formed(size, self.settings.ranks, by), file=sys.stderr, flush=True)
 
     def ended(self) -> None:
         """Note that the trainer has come to its end, and well. Collective."""
@@ -164,7 +161,7 @@ class Gate:
         """End a launcher's rank, which leaves without having been in a world, as failed."""
         if self.world[1] > 1 or self.settings.ranks == 1 or not self.settings.check:
             return
-        text, problem = never_formed(self.settings, (), imported())
+        text, problem = world_messages.never_formed(self.settings, (), imported())
         print(text, file=sys.stderr, flush=True)
         self._end("", problem)
 
@@ -178,7 +175,7 @@ class Gate:
         # torchrun end it.
         with contextlib.suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        text = mismatch(self.settings, framework, size, rank, right, why)
+        text = world_messages.mismatch(self.settings, framework, size, rank, right, why)
         print(text, file=sys.stderr, flush=True)
         what = f"{right} ranks were started, but {framework} has world size {size}"
         fields = {"tasks": right, "world": size, "framework": framework}
@@ -204,100 +201,3 @@ def _meets_elsewhere(settings: GateSettings, env: Mapping[str, str]) -> bool:
 def imported() -> list[str]:
     """Return what this process has imported of what initializes process groups."""
     return [name for name in COULD if name in sys.modules]
-
-
-def mismatch(
-    settings: GateSettings, framework: str, size: int, rank: int, right: int, why: str = ""
-) -> str:
-    """Return the message for a world of another size; `why` is the cause where it is known."""
-    cause, remedy = why_other_size(framework, settings.controller, settings.task)
-    what = (
-        f"runner: world-size mismatch on rank {settings.task.name}: {right} ranks were started, "
-        f"but {framework} has world size {size} (it calls this rank {rank})."
-    )
-    return explained(settings, what, (why or cause, remedy))
-
-
-def formed(size: int, right: int, by: str) -> str:
-    """Return the line for a world; `right` is the number of ranks that were started."""
-    what = "one world of" if size == right else f"a world of {size} of the"
-    return f"runner: {what} {right} ranks ({by})"
-
-
-def no_world(settings: GateSettings, known: str = "") -> str:
-    """Return the message for a process that ended within hvd.init(), as MPI_Init does.
-
-    `known` is why, where the rendezvous knows it.
-    """
-    task = settings.task
-    cause, remedy = why_no_mpi(task) if settings.controller is Controller.MPI else WHY_NO_MEETING
-    what = (
-        f"runner: no process group on rank {task.name}: it exited in hvd.init(), which should have "
-        f"joined it to the {task.size} tasks that were started."
-    )
-    return explained(settings, what, (known or cause, remedy))
-
-
-def never_formed(
-    settings: GateSettings, alone: Sequence[str], imports: Sequence[str]
-) -> tuple[str, Problem]:
-    """Return message and problem of a trainer that ended well, and never was one of several ranks.
-
-    `alone` are the frameworks in whose world of one it was; it had imported `imports`.
-    """
-    ranks = settings.ranks
-    what = (
-        f"runner: no process group on rank {settings.task.name}: the trainer ended and "
-        f"created no process group of the {ranks} ranks: it ran alone."
-    )
-    by_mpi = alone and ProcessGroup.HOROVOD not in alone
-    why = why_no_mpi(settings.task) if by_mpi else why_alone(alone, imports)
-    text = f"it created no process group of the {ranks} ranks that were started"
-    fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
-    return explained(settings, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
-
-
-def explained(settings: GateSettings, what: str, why: tuple[str, str]) -> str:
-    """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
-    if not failures.speaks(settings.task, settings.run_dir):
-        return what
-    cause, remedy = why
-    return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
-
-
-class WorldWatch:
-    """The shim's side: whether the trainer has initialized a process group, as the job requires."""
-
-    def __init__(self, settings: GateSettings, inbox: reports.Inbox) -> None:
-        self.settings, self.inbox = settings, inbox
-        self.began, self.told = time.monotonic(), False
-
-    @property
-    def missing(self) -> bool:
-        """Whether there should be one, and none is."""
-        return self.settings.check and self.settings.ranks > 1 and not self.inbox.formed
-
-    def poll(self) -> None:
-        """Say so, once, where a world is late; on one rank of each node."""
-        if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
-            return
-        self.told = True
-        task, minutes = self.settings.task, f"{SECONDS_TO_A_WORLD / 60:.0f} min"
-        if not self.missing or task.local_rank:
-            return
-        if waits := [one for one in GATED if self.inbox.waits_in(one)]:
-            where = " and ".join(waits)
-            text = f"rank {task.name} waits for the other ranks, after {minutes} in {where}"
-        else:
-            text = (
-                f"warning: rank {task.name}: no process group was initialized after {minutes}: "
-                f"each of the {task.size} ranks may be training alone. If so the job will end as "
-                f"failed ({INDEPENDENT})"
-            )
-        print(f"runner: {text}", flush=True)
-
-    def never_formed(self) -> Problem:
-        """Say that the trainer ended without one; return it as the rank's problem."""
-        text, problem = never_formed(self.settings, self.inbox.alone, self.inbox.imports)
-        print(text, flush=True)
-        return problem

@@ -19,7 +19,7 @@ from ...contract.enums import GATED
 from ...contract.exit_codes import EXIT_DIFFERENT, EXIT_WORLD_SIZE
 from ...contract.world_causes import ON_PURPOSE, why_several
 from .. import records
-from . import failures, gate, reports, weight_causes, weight_reports
+from . import failures, reports, weight_causes, weight_reports, world_messages
 from .gate import GateSettings
 from .problems import Problem
 from .reports import Inbox, RankReport
@@ -181,7 +181,7 @@ class Referee:
     def _accept(self, world: ReportedWorld, size: int) -> None:
         """Say once that it is one world."""
         if not world.right and size > 1:
-            print(gate.formed(size, size, world.by), flush=True)
+            print(world_messages.formed(size, size, world.by), flush=True)
         world.right = True
 
     def _judge_at_end(self) -> None:
@@ -231,7 +231,7 @@ class Referee:
         self.code, task = int(value["code"]), self.settings.task
         problem = Problem(**value["problem"])
         what = f"runner: rank {task.name}: {problem.text}"
-        words = gate.explained(self.settings, what, (value["cause"], value["remedy"]))
+        words = world_messages.explained(self.settings, what, (value["cause"], value["remedy"]))
         print(words + "\n", end="", flush=True)
         failures.record(task, self.code, problem, self.settings.run_dir)
         self.end()

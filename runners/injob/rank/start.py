@@ -17,10 +17,10 @@ from .. import HERE, temporary
 from ..processes import waited_code
 from ..temporary import Temporary
 from . import bytecode, failures, hardware, rank_environment, task
-from .commands import AGENTS
 from .shim_options import ShimOptions
 from .supervise import supervise
 from .task import READERS
+from .trainer_command import AGENTS
 
 EXIT_USAGE = 2
 SECONDS_TO_END = 5.0

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
@@ -21,15 +20,24 @@ from ...contract.run_files import STOPPED
 from ..processes import end_tree, end_with, waited_code
 from ..records import write_json
 from ..temporary import Temporary
-from . import commands, failures, gate, network, rank_environment, signals
-from .gate import GateSettings, WorldWatch
+from . import (
+    failures,
+    network,
+    rank_environment,
+    signals,
+    trainer_command,
+    world_messages,
+)
+from .gate import GateSettings
+from .output import OutputLabeller
 from .problems import Problem, RendezvousError, of_process, problem_of
 from .referee import Referee
 from .reports import Inbox
+from .run_trainer import run
 from .shim_options import ShimOptions
 from .task import Task
-from .trainer import run
 from .usage.sampler import UseWatch
+from .world_watch import WorldWatch
 
 if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
@@ -108,8 +116,8 @@ class _Parent:
         self.task, self.run_dir = task, run_dir = settings.task, settings.run_dir
 
         def trainer() -> int:  # a profiler may not pass signals on
-            profiled = commands.is_profiled(options, task.rank)
-            return commands.pid_of_trainer(child, options.command) if profiled else child
+            profiled = trainer_command.is_profiled(options, task.rank)
+            return trainer_command.pid_of_trainer(child, options.command) if profiled else child
 
         self.relay = signals.Relay(child, lambda: failures.of_others(task, run_dir), trainer)
         self.job_end = signals.JobEndWatch(child, run_dir)
@@ -132,7 +140,8 @@ class _Parent:
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""
         polls = [one.poll for one in (self.job_end, self.world, self.port, self.referee, self.use)]
-        tail = _Labeller(self.task.name, outputs).pump(self.woken, self.inbox, self.port, polls)
+        labeller = OutputLabeller(self.task.name, outputs)
+        tail = labeller.pump(self.woken, self.inbox, self.port, polls)
         self.relay.stop()
         code = waited_code(self.use.waited_for())
         if self.relay.ended:
@@ -169,7 +178,7 @@ class _Parent:
         if self._ended_in_init(code):
             problem = (self.session.proxy.problem if self.session else None) or IN_INIT
             known = problem.text if problem is not IN_INIT else ""
-            print(gate.no_world(self.settings, known), flush=True)
+            print(world_messages.no_world(self.settings, known), flush=True)
             return EXIT_WORLD_SIZE, problem
         if self.inbox.wrong and code and not self.relay.ended:
             code = EXIT_WORLD_SIZE  # of a process within, for which its launcher has another
@@ -238,60 +247,3 @@ def _wakeup() -> tuple[int, int]:
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     return woken, wakeup
-
-
-class _Labeller:
-    """Copies whole lines to stdout as `rank@host | line` and keeps the last ones.
-
-    Of two outputs the second one's lines go to stderr too.
-    """
-
-    def __init__(self, name: str, outputs: Sequence[int]) -> None:
-        self.prefix = f"{name} | ".encode()
-        self.rest: dict[int, list[bytes]] = {output: [] for output in outputs}
-        self.streams = {output: (1, 2)[: place + 1] for place, output in enumerate(outputs)}
-        self.tail: list[str] = []
-
-    def pump(
-        self, woken: int, inbox: Inbox, port: network.PortWatch, polls: Sequence[Callable[[], None]]
-    ) -> list[str]:
-        """Copy until the child has ended and the pipes are empty; return the last lines.
-
-        `polls` are called now and then.
-        """
-        still_open, over = list(self.rest), False
-        while still_open:
-            often = port.needed
-            seconds = 0 if over else (network if often else signals).SECONDS_BETWEEN_LOOKS
-            ready, _, _ = select.select([*still_open, woken, inbox.sock.fileno()], [], [], seconds)
-            # A relayed signal and mail of other ranks wake it up, too.
-            ended = woken in ready and signal.SIGCHLD in os.read(woken, 4096)
-            inbox.read()
-            for poll in polls:
-                poll()
-            chunks = {output: os.read(output, 65536) for output in still_open if output in ready}
-            for output, chunk in chunks.items():
-                self.write(output, chunk)
-            still_open = [output for output in still_open if chunks.get(output) != b""]
-            if over and not any(chunks.values()):
-                break
-            over = over or ended  # what the child wrote may have come after `ready`
-        for output, rest in self.rest.items():
-            if any(rest):
-                self.write(output, b"\n")
-        return self.tail
-
-    def write(self, output: int, chunk: bytes) -> None:
-        """Write the complete lines of what has come so far, in one call so that they stay whole."""
-        self.rest[output].append(chunk)
-        if b"\n" in chunk:  # a progress bar may write megabytes into one line
-            *lines, rest = b"".join(self.rest[output]).split(b"\n")
-            self.rest[output] = [rest]
-            for stream in self.streams[output]:
-                _write_all(stream, b"".join(self.prefix + line + b"\n" for line in lines))
-            self.tail = (self.tail + [line.decode("utf-8", "replace") for line in lines])[-30:]
-
-
-def _write_all(stream: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(stream, data) :]

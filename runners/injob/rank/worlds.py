@@ -1,27 +1,14 @@
-"""Whether the process groups that a job's processes report are one world of all its tasks; if not,
-why, and what to change in the trainer.
+"""Whether the process groups that a job's processes report are one world of all its tasks.
 
 A size alone does not tell: where each node starts its own processes, with its own rendezvous, two
-nodes have two worlds of the right size. The causes are said in the job, and by `runner explain`.
+nodes have two worlds of the right size.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
-
-from ...contract.enums import Controller, ProcessGroup
-
-if TYPE_CHECKING:
-    from .task import Task
-
-WHY_NO_MEETING = (  # the likely cause, and what to try
-    "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",
-    "runner launch --network-interfaces NAME ..., or runner launch --controller mpi ...",
-)
 
 
 @dataclass(frozen=True)
@@ -86,58 +73,3 @@ def _open(members: Collection[Membership], tasks: int) -> WorldVerdict:
     if absent and ranks:
         why += f", and none to task {absent[0]}"
     return WorldVerdict(State.OPEN, size, why)
-
-
-def why_other_size(framework: str, controller: Controller, task: Task) -> tuple[str, str]:
-    """Return the likely cause of a world of another size than the job's, and what to do."""
-    if framework == ProcessGroup.TORCH:
-        return _why_torch()
-    if framework == ProcessGroup.TENSORFLOW:
-        return (
-            "TF_CONFIG is not set, or is not the one of this job",
-            "runner launch --tf-config ..., which sets it for each rank",
-        )
-    if framework == ProcessGroup.HOROVOD and controller is Controller.GLOO:
-        return (
-            "the Horovod in the image did not use the Gloo rendezvous: it was built without Gloo, "
-            "or the trainer changed HOROVOD_* before hvd.init()",
-            "apptainer exec IMAGE horovodrun --check-build, or runner launch --controller mpi ...",
-        )
-    return why_no_mpi(task)
-
-
-def _why_torch() -> tuple[str, str]:
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        return (
-            "torchrun was given another number of nodes or processes than the job has: "
-            f"{os.environ['GROUP_WORLD_SIZE']} x {os.environ['LOCAL_WORLD_SIZE']}",
-            "runner launch --launcher torchrun ... train.py, which passes on the job's",
-        )
-    return (
-        "the trainer passed its own size or store to init_process_group(), or changed RANK, "
-        "WORLD_SIZE or MASTER_ADDR",
-        "init_process_group() without them: runner sets the variables for each rank",
-    )
-
-
-def why_no_mpi(task: Task) -> tuple[str, str]:
-    """Return why MPI did not join the ranks, and what to do.
-
-    srun leaves its --mpi= in SLURM_MPI_TYPE.
-    """
-    if task.launcher != "srun":
-        return (
-            f"the MPI in the image does not work with the {task.launcher} that started it: "
-            "another MPI, or another major version",
-            "runner launch --controller gloo ..., or runner launch --launcher srun ...",
-        )
-    mpi_type = os.environ.get("SLURM_MPI_TYPE", "none")
-    if mpi_type == "none":
-        return (
-            "the MPI in the image found no PMI (srun ran with --mpi=none)",
-            "runner launch --controller mpi --mpi pmix ..., or for Horovod --controller gloo",
-        )
-    return (
-        f"the MPI in the image does not support srun --mpi={mpi_type}",
-        "runner launch --controller gloo ..., or another type from: srun --mpi=list",
-    )

@@ -17,7 +17,7 @@ import runners.injob.rank
 from runners.contract import failure_kinds as kinds
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_WORLD_SIZE
-from runners.injob.rank import commands, gate, reports, task
+from runners.injob.rank import gate, reports, task, trainer_command, world_messages, world_watch
 
 from ..programs import program
 from . import shim
@@ -319,7 +319,7 @@ def test_message_of_another_size(
     settings = gate.GateSettings(
         task.read("srun", FIRST), controller, str(tmp_path), ("", ""), (0, ""), False
     )
-    text = gate.mismatch(settings, "Horovod", 1, 0, 4)
+    text = world_messages.mismatch(settings, "Horovod", 1, 0, 4)
     assert "rank 0@n2: 4 ranks were started, but Horovod has world size 1" in text
     assert remedy in text
 
@@ -330,7 +330,7 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
     settings = gate.GateSettings(
         replace(me, local_rank=0), Controller.MPI, str(tmp_path), ("", ""), (0, ""), False
     )
-    text = gate.mismatch(settings, "Horovod", 1, 0, 4)
+    text = world_messages.mismatch(settings, "Horovod", 1, 0, 4)
     assert "does not work with the mpirun that started it" in text
     assert "--launcher srun" in text
 
@@ -354,10 +354,10 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)
         reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
     inbox.read()
-    watch = gate.WorldWatch(settings, inbox)
+    watch = world_watch.WorldWatch(settings, inbox)
     watch.poll()
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(watch, "began", watch.began - gate.SECONDS_TO_A_WORLD)
+    monkeypatch.setattr(watch, "began", watch.began - world_watch.SECONDS_TO_A_WORLD)
     watch.poll()
     watch.poll()
     out = capsys.readouterr().out
@@ -366,7 +366,7 @@ def test_a_late_world_is_told_once_while_the_trainer_runs(
     assert not inbox.wrong
 
 
-NODE = commands.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
+NODE = trainer_command.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ NODE = commands.Node(1, 2, 4, "10.0.0.1", 23456, "/runs/t-1/logs/agent")
     ],
 )
 def test_commands_of_launchers(agent: str, trainer: list[str], expected: list[str]) -> None:
-    found = commands.AGENTS[agent](NODE, trainer)
+    found = trainer_command.AGENTS[agent](NODE, trainer)
     assert [word for word in found if word in expected] == expected
     assert found[-1] == trainer[-1]
 
@@ -398,7 +398,7 @@ def test_deepspeed_is_not_taken_from_the_current_folder(tmp_path: Path) -> None:
     # From Python 3.11 on runpy is frozen into it; older ones look for it on the path too.
     older = ("-X", "frozen_modules=off")
     done = subprocess.run(
-        [sys.executable, *older, *commands.deepspeed(NODE, ["/t.py"])[1:]],
+        [sys.executable, *older, *trainer_command.deepspeed(NODE, ["/t.py"])[1:]],
         cwd=tmp_path / "here",
         env={**os.environ, "PYTHONPATH": str(tmp_path / "library")},
         capture_output=True,

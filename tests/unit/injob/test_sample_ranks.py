@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.injob.rank import network, sample_ranks
+from runners.injob import sample_ranks
+from runners.injob.rank import network
 from tests import ras_server
 
 WELCOME = b"SERVER PROTOCOL 2\n"

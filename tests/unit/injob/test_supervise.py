@@ -22,6 +22,7 @@ from runners.core import job_record
 from runners.explain import read_facts
 from runners.injob import processes
 from runners.injob.rank import failures, problems, reports, supervise, task
+from runners.injob.rank.output import OutputLabeller
 
 from . import shim
 from .srun_environment import FIRST
@@ -284,7 +285,8 @@ def test_the_last_lines_of_a_rank_that_ends_on_a_signal_are_kept(
         begun.append(True)
 
     port = SimpleNamespace(needed=False)
-    tail = supervise._Labeller("0@n1", [output]).pump(ended, reports.Inbox(), port, [poll])  # type: ignore[arg-type]
+    labeller = OutputLabeller("0@n1", [output])
+    tail = labeller.pump(ended, reports.Inbox(), port, [poll])  # type: ignore[arg-type]
     assert tail == ["saved"]
     assert capfd.readouterr().out == "0@n1 | saved\n"
 

@@ -17,7 +17,7 @@ import pytest
 
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
-from runners.injob.rank import sample_ranks
+from runners.injob import sample_ranks
 from runners.jobs import metrics_tail
 from runners.jobs.metrics_tail import Reading
 from runners.monitoring import rank_samples, stall_notice, stalls

@@ -19,7 +19,7 @@ from runners.core.model import (
 )
 from runners.core.site import HostMpi, Mpirun, Profile, Site
 from runners.core.trainer import Trainer
-from runners.injob.rank import mpi_check
+from runners.injob import mpi_check
 from runners.planning import solver
 from runners.planning.case import Case
 from runners.sites import find_host_mpi

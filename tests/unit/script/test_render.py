@@ -33,7 +33,7 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Trainer
-from runners.injob.rank import commands
+from runners.injob.rank import trainer_command
 from runners.launching import private_folder
 from runners.planning import solver
 from runners.planning.case import Case
@@ -347,7 +347,7 @@ def test_each_name_has_its_row_in_a_table() -> None:
     ]
     for names, table in tables:
         assert set(names) == set(table)
-    assert set(commands.AGENTS) == set(AGENTS)
+    assert set(trainer_command.AGENTS) == set(AGENTS)
 
 
 @pytest.mark.parametrize(

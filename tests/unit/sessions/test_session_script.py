@@ -30,7 +30,7 @@ from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, DataAccess, Dataset, SchedulerName
 from runners.core.plan import Plan
 from runners.injob.serve import tensorboard
-from runners.injob.serve.start import REFUSED, jupyter_command, port_taken
+from runners.injob.serve.run_server import REFUSED, jupyter_command, port_taken
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.launching import private_folder
 from runners.schedulers import pbs

@@ -21,9 +21,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ...contract.interfaces import LOOPBACK
-from . import network
-from .startup import HEAD, NAME, NUMBER, SIGNAL, WORKER
+from ..contract.interfaces import LOOPBACK
+from .rank import network
+from .rank.startup import HEAD, NAME, NUMBER, SIGNAL, WORKER
 
 SECONDS = 1.0
 LOOKS = 3  # at the stack, within SECONDS
@@ -32,7 +32,7 @@ LONGEST = 200  # characters of a line
 PIECE = 800  # bytes: Slurm mixes the nodes' lines that exceed 1,024
 LINKED = re.compile(rf"/memfd:{NAME}-(\w+)-(\d+) ")
 TITLE = "Stack (most recent call first):"  # faulthandler's (Python 3.8 to 3.14)
-TRAINER = "/injob/rank/trainer.py"
+TRAINER = "/injob/rank/run_trainer.py"
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 HELLO, WELCOME = b"CLIENT PROTOCOL 2\n", b"SERVER PROTOCOL "
 # Seconds that NCCL waits at each hop; it gives up 5 s later (RAS_COLLECTIVE_EXTRA_TIMEOUT_SEC).

@@ -16,11 +16,11 @@ import subprocess
 import sys
 from typing import Any
 
-from ...contract import failure_kinds as kinds
-from ...contract.exit_codes import EXIT_HOST_MPI
-from ...contract.parts import NO_DISPLAY
-from . import failures, task
-from .problems import Problem
+from ..contract import failure_kinds as kinds
+from ..contract.exit_codes import EXIT_HOST_MPI
+from ..contract.parts import NO_DISPLAY
+from .rank import failures, task
+from .rank.problems import Problem
 
 MPICH_COMM_WORLD = 0x44000000  # the MPICH ABI, of which Cray's and Intel's are
 SECONDS = 120  # MPI_Init takes a few, on the slowest of systems

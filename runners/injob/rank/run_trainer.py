@@ -15,12 +15,20 @@ from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
 from ...contract.exit_codes import EXIT_NOT_FOUND, EXIT_STOPPED, EXIT_WORLD_SIZE
 from ...contract.rank_command import is_python
-from . import commands, failures, gate, problems, rank_environment, startup, visible_gpus
-from .commands import AGENTS, Node
+from . import (
+    failures,
+    problems,
+    rank_environment,
+    startup,
+    trainer_command,
+    visible_gpus,
+    world_messages,
+)
 from .gate import VARIABLE, GateSettings
 from .problems import RendezvousError
 from .shim_options import ShimOptions
 from .task import Task
+from .trainer_command import AGENTS, Node
 
 if TYPE_CHECKING:
     from .rendezvous.session import MasterAddress, RendezvousSession
@@ -43,15 +51,15 @@ def run(
     try:
         command = _prepared(task, options, session)
     except RendezvousError as error:
-        print(gate.no_world(settings, error.problem.text), flush=True)
+        print(world_messages.no_world(settings, error.problem.text), flush=True)
         failures.record(task, EXIT_WORLD_SIZE, error.problem, settings.run_dir)
         return EXIT_WORLD_SIZE
     _hold_the_gate(settings)
     if options.agent:
         os.environ[AGENT] = str(os.getpid())  # which it keeps when it becomes the launcher
-    if commands.is_profiled(options, task.rank):
+    if trainer_command.is_profiled(options, task.rank):
         try:
-            command = commands.with_profiler(options, task)
+            command = trainer_command.with_profiler(options, task)
         except FileNotFoundError as error:
             print(f"error: {error}", flush=True)
             problem = problems.of_exit(EXIT_NOT_FOUND, f"error: {error}")
