@@ -85,6 +85,9 @@ trap 'warned=yes told_to_end=yes' TERM  # Slurm sends it to the ranks too"""
 RELAYED = """\
 ranks=$!
 {watch}\
+# Not in `wait`: of a child that ends there as a signal comes, bash may lose the exit code.
+exec {{idle}}<> <(:)
+while kill -0 "$ranks" 2> /dev/null; do read -rt {look} -u "$idle"; done
 until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
 {watched}\
 ranks= ranks_run=
@@ -111,6 +114,7 @@ WATCHED = """\
 kill "$watch" 2> /dev/null
 """
 LONGEST_PAUSE = 30
+LOOK = 0.2  # seconds between two looks whether the ranks still run
 
 
 def opening(plan: Plan) -> list[str]:
@@ -151,5 +155,5 @@ def around(plan: Plan, command: str) -> list[str]:
     if plan.interruption.signal is None and not seconds:
         return ["ranks_run=yes", command, "code=$? ranks_run=", 'exit "$code"']
     watch = WATCH.format(pause=min(seconds, LONGEST_PAUSE)) if seconds else ""
-    text = RELAYED.format(watch=watch, watched=WATCHED if seconds else "")
+    text = RELAYED.format(watch=watch, look=LOOK, watched=WATCHED if seconds else "")
     return ["ranks_run=yes", f"{command} &", *text.splitlines()]

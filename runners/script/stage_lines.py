@@ -25,7 +25,10 @@ EXIT_NOT_STAGED = 75  # EX_TEMPFAIL of sysexits.h
 # 128 random bits: who guesses the name could make a folder of his there before the job does.
 RANDOM = """$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')"""
 # The script's own end follows, and gets the exit code that it would have had.
-AT_THE_END = "trap 'code=$?; exec {release}>&-; wait $holder; (exit $code); finish' EXIT"
+# Another signal ends the first `wait`.
+AT_THE_END = (
+    "trap 'code=$?; exec {release}>&-; wait $holder || wait $holder; (exit $code); finish' EXIT"
+)
 
 
 def of(plan: Plan, paths: JobPaths) -> list[str]:

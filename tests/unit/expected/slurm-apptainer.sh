@@ -80,6 +80,9 @@ ranks=$!
   kill "$ranks"; sleep 30; kill -KILL "$ranks"; } &
 watch=$!
 disown "$watch"  # not waited for: a signal that ends `wait` may lose the end of another child
+# Not in `wait`: of a child that ends there as a signal comes, bash may lose the exit code.
+exec {idle}<> <(:)
+while kill -0 "$ranks" 2> /dev/null; do read -rt 0.2 -u "$idle"; done
 until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
 kill "$watch" 2> /dev/null
 ranks= ranks_run=
