@@ -14,7 +14,8 @@ from typing import Any, Callable, NoReturn
 
 from ...contract.enums import ProcessGroup
 from . import startup
-from .gate import GLOO_WITH_GPUS, Gate, GateSettings
+from .gate import GLOO_WITH_GPUS, Gate
+from .gate_settings import GateSettings
 
 Checks = Callable[..., None]
 SECONDS_TO_THE_END = 60  # that TensorFlow's ranks wait for each other

@@ -8,63 +8,26 @@ decided where all of them are reported (worlds.py, referee.py).
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...contract import failure_kinds as kinds
-from ...contract.enums import Controller, ProcessGroup
+from ...contract.enums import ProcessGroup
 from ...contract.exit_codes import EXIT_WORLD_SIZE
 from ...contract.world_causes import COULD
 from . import failures, reports, world_messages
 from .exchanges import Exchanges
+from .gate_settings import GateSettings
 from .problems import Problem, RendezvousError
-from .task import Task
 from .weights import END
 
-VARIABLE = "RUNNER_RANK_SETTINGS"
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
     'through host memory. init_process_group("nccl") does not'
 )
-
-
-@dataclass(frozen=True)
-class GateSettings:
-    """What every process of a rank has to know; it finds them in VARIABLE.
-
-    `workers` are the ranks that a launcher such as torchrun starts for each task. `inbox` is the
-    shim's, `store` the port and the prefix of its rendezvous. `check` is false with --no-gate,
-    `meets` true where Horovod's Gloo meets by our rendezvous.
-    """
-
-    task: Task
-    controller: Controller
-    run_dir: str
-    inbox: tuple[str, str]
-    store: tuple[int, str]
-    meets: bool
-    check: bool = True
-    workers: int = 1
-    gpus: bool = False
-
-    @property
-    def ranks(self) -> int:
-        """How many ranks the job started."""
-        return self.task.size * self.workers
-
-    def as_text(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls) -> GateSettings:
-        values = json.loads(os.environ[VARIABLE])
-        controller = Controller(values["controller"])
-        return cls(**{**values, "task": Task(**values["task"]), "controller": controller})
 
 
 def fits(settings: GateSettings, size: int, env: Mapping[str, str]) -> bool:

@@ -20,7 +20,7 @@ from ...contract.exit_codes import EXIT_DIFFERENT, EXIT_WORLD_SIZE
 from ...contract.world_causes import ON_PURPOSE, why_several
 from .. import records
 from . import failures, reports, weight_causes, weight_reports, world_messages
-from .gate import GateSettings
+from .gate_settings import GateSettings
 from .problems import Problem
 from .reports import Inbox, RankReport
 from .weight_reports import WeightReports

@@ -24,7 +24,7 @@ from . import (
     visible_gpus,
     world_messages,
 )
-from .gate import VARIABLE, GateSettings
+from .gate_settings import VARIABLE, GateSettings
 from .problems import RendezvousError
 from .shim_options import ShimOptions
 from .task import Task

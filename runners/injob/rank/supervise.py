@@ -28,7 +28,7 @@ from . import (
     trainer_command,
     world_messages,
 )
-from .gate import GateSettings
+from .gate_settings import GateSettings
 from .output import OutputLabeller
 from .problems import Problem, RendezvousError, of_process, problem_of
 from .referee import Referee

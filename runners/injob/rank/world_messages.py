@@ -16,7 +16,7 @@ from . import failures
 from .problems import Problem
 
 if TYPE_CHECKING:
-    from .gate import GateSettings
+    from .gate_settings import GateSettings
     from .task import Task
 
 WHY_NO_MEETING = (  # the likely cause, and what to try

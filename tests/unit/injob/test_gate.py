@@ -18,6 +18,7 @@ from runners.contract import failure_kinds as kinds
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_WORLD_SIZE
 from runners.injob.rank import gate, reports, task, trainer_command, world_messages, world_watch
+from runners.injob.rank.gate_settings import GateSettings
 
 from ..programs import program
 from . import shim
@@ -231,7 +232,7 @@ def test_which_sizes_can_be_the_jobs_world(
 ) -> None:
     """A task may start several ranks; a torchrun within has to have an agent in every task."""
     me = replace(task.read("srun", FIRST), size=tasks)
-    settings = gate.GateSettings(me, Controller.NONE, "", ("", ""), (0, ""), False, workers=workers)
+    settings = GateSettings(me, Controller.NONE, "", ("", ""), (0, ""), False, workers=workers)
     env = {**variables, **({"TORCHELASTIC_RUN_ID": "1"} if variables else {})}
     assert {size for size in (1, 2, 4, 8) if gate.fits(settings, size, env)} == sizes
 
@@ -316,7 +317,7 @@ def test_message_of_another_size(
     tmp_path: Path, controller: Controller, mpi: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_MPI_TYPE", mpi)
-    settings = gate.GateSettings(
+    settings = GateSettings(
         task.read("srun", FIRST), controller, str(tmp_path), ("", ""), (0, ""), False
     )
     text = world_messages.mismatch(settings, "Horovod", 1, 0, 4)
@@ -327,7 +328,7 @@ def test_message_of_another_size(
 def test_message_for_another_launcher(tmp_path: Path) -> None:
     env = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
     me = task.read("mpirun", {**env, "OMPI_COMM_WORLD_SIZE": "4"})
-    settings = gate.GateSettings(
+    settings = GateSettings(
         replace(me, local_rank=0), Controller.MPI, str(tmp_path), ("", ""), (0, ""), False
     )
     text = world_messages.mismatch(settings, "Horovod", 1, 0, 4)
@@ -346,9 +347,7 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
 def test_a_late_world_is_told_once_while_the_trainer_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
 ) -> None:
-    settings = gate.GateSettings(
-        task.read("srun", FIRST), Controller.NONE, "", ("", ""), (0, ""), False
-    )
+    settings = GateSettings(task.read("srun", FIRST), Controller.NONE, "", ("", ""), (0, ""), False)
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)

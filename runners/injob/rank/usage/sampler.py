@@ -24,7 +24,7 @@ from . import readings
 if TYPE_CHECKING:
     import resource
 
-    from ..gate import GateSettings
+    from ..gate_settings import GateSettings
     from .readings import Nvml
 
 SECONDS_BETWEEN_SAMPLES = 5.0
