@@ -249,12 +249,15 @@ def diagnoses_page() -> str:
     """Return the form in which commands print what they found, and the ids of plans."""
     parts = [
         f"{MADE}\n\n# Diagnoses as JSON\n\n"
-        "`plan --json` and `explain --json` print one object: its `version`, `diagnoses`, and what "
-        "only that command has. `id` and `severity` stay; sentences may change.",
+        "`plan`, `doctor` and `explain` with `--json` print one object: `version`, `diagnoses`, "
+        "and what only that command has. `id` and `severity` stay; sentences may change.",
         _table(OF_A_DIAGNOSIS, "key of a diagnosis"),
         "`explain` has one diagnosis, of a job array one for each run that did not end well. Its "
         "ids are in [known failures](failures.md); besides it has:",
         _table(OF_AN_EXPLANATION, "key of an explanation"),
+        "`doctor` has a diagnosis for each thing that it looked at, also where all is well: "
+        "`subject` and `name` say what that is, and the id is made of both, unless something more "
+        "exact is known, such as why a plan is refused.",
         "## What a plan is refused for, and what it warns of\n\n" + _code(diagnoses.ids()) + ".",
     ]
     return "\n\n".join(parts) + "\n"

@@ -68,8 +68,12 @@ def lines(found: Diagnosis, typed: Callable[[Remedy], str] = str) -> Iterator[st
     `typed` returns what to type for a remedy.
     """
     yield found.what
-    yield from (f"  {line}" for line in found.evidence_lines)
-    yield from (f"  try: {typed(remedy)}" for remedy in found.remedies)
+    yield from (f"  {line}" for line in (*found.evidence_lines, *tries(found, typed)))
+
+
+def tries(found: Diagnosis, typed: Callable[[Remedy], str] = str) -> Iterator[str]:
+    """Yield what to try, the best first."""
+    yield from (f"try: {typed(remedy)}" for remedy in found.remedies)
 
 
 def as_data(found: Diagnosis, typed: Callable[[Remedy], dict[str, Any]]) -> dict[str, Any]:

@@ -6,32 +6,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union
 
+from ..core.diagnosis import Diagnosis, Severity
 from ..core.remedy import Remedy, advice
 
-OK, WARNING, FAILURE = "ok", "warning", "failure"
+OK, WARNING, FAILURE = Severity.OK, Severity.WARNING, Severity.FAILURE
 ORDER = (OK, WARNING, FAILURE)
 Fix = Union[Remedy, str, "tuple[Remedy, ...]"]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at.
+class Finding(Diagnosis):
+    """One thing that was looked at: `subject` groups them, and `name` is the thing.
 
-    `subject` groups them; `says` is the finding in one line, `evidence` what it rests on (any
-    number of lines), and `fix` how to fix it, the best first; when all is well what to do next.
+    The remedies are how to fix it; when all is well what to do next.
     """
 
-    subject: str
-    name: str
-    state: str
-    says: str
-    evidence: str = ""
-    fix: tuple[Remedy, ...] = ()
+    subject: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class About:
-    """Makes the findings about one subject; a fix that is given as text is advice."""
+    """Makes the findings about one subject; a fix that is given as text is advice.
+
+    The id is made of subject and name, where it is not given.
+    """
 
     subject: str
 
@@ -39,21 +38,36 @@ class About:
         self, name: str, says: str, evidence: str = "", next_step: tuple[Remedy, ...] = ()
     ) -> Finding:
         """Return that all is well, perhaps with what to do next."""
-        return Finding(self.subject, name, OK, says, evidence, next_step)
+        return self._made(name, Diagnosis("", OK, says, evidence, next_step))
 
-    def warning(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
-        return self.finding(name, WARNING, says, evidence, fix)
+    def warning(
+        self, name: str, says: str, evidence: str = "", fix: Fix = (), id: str = ""
+    ) -> Finding:
+        return self.finding(name, WARNING, says, evidence, fix, id)
 
-    def failure(self, name: str, says: str, evidence: str = "", fix: Fix = ()) -> Finding:
-        return self.finding(name, FAILURE, says, evidence, fix)
+    def failure(
+        self, name: str, says: str, evidence: str = "", fix: Fix = (), id: str = ""
+    ) -> Finding:
+        return self.finding(name, FAILURE, says, evidence, fix, id)
 
     def finding(
-        self, name: str, state: str, says: str, evidence: str = "", fix: Fix = ()
+        self,
+        name: str,
+        severity: Severity,
+        says: str,
+        evidence: str = "",
+        fix: Fix = (),
+        id: str = "",
     ) -> Finding:
-        """Return a finding in any state; a fix is for what is not ok."""
+        """Return a finding of any severity; a fix is for what is not ok."""
         fix = advice(fix) if isinstance(fix, str) else fix
         fixes = (fix,) if isinstance(fix, Remedy) else fix
-        return Finding(self.subject, name, state, says, evidence, () if state == OK else fixes)
+        remedies = () if severity == OK else fixes
+        return self._made(name, Diagnosis(id, severity, says, evidence, remedies))
+
+    def of(self, name: str, found: Diagnosis) -> Finding:
+        """Return what others have found, such as the solver, as a finding."""
+        return self._made(name, found)
 
     def either(
         self,
@@ -63,16 +77,20 @@ class About:
         bad: str,
         evidence: str,
         fix: Fix,
-        state: str = WARNING,
+        severity: Severity = WARNING,
     ) -> Finding:
         """Return what is good where it is well, else what is bad, on the same evidence."""
-        return self.finding(name, OK if well else state, good if well else bad, evidence, fix)
+        return self.finding(name, OK if well else severity, good if well else bad, evidence, fix)
+
+    def _made(self, name: str, found: Diagnosis) -> Finding:
+        id = found.id or "-".join(f"{self.subject} {name}".lower().split())
+        return Finding(**{**vars(found), "id": id}, subject=self.subject, name=name)
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
     """Return the findings by subject, in the order of first mention, each group's worst last."""
     all_findings = list(findings)
-    worst_last = sorted(all_findings, key=lambda finding: ORDER.index(finding.state))
+    worst_last = sorted(all_findings, key=lambda finding: ORDER.index(finding.severity))
     names = dict.fromkeys(finding.subject for finding in all_findings)
     return [
         (name, [finding for finding in worst_last if finding.subject == name]) for name in names
@@ -81,9 +99,9 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
 
 def failed(findings: Iterable[Finding]) -> bool:
     """Whether something failed; warnings do not count."""
-    return any(finding.state == FAILURE for finding in findings)
+    return any(finding.severity == FAILURE for finding in findings)
 
 
 def counts(findings: Iterable[Finding]) -> dict[str, int]:
-    states = [finding.state for finding in findings]
-    return {state: states.count(state) for state in ORDER}
+    severities = [finding.severity for finding in findings]
+    return {severity: severities.count(severity) for severity in ORDER}

@@ -13,7 +13,7 @@ from typing import Any, Callable
 from ..contract.log_text import plain
 from ..core import shell
 from ..core.errors import RunnerError
-from .finding import WARNING, Finding
+from .finding import About, Finding
 
 SECONDS = 10.0
 LINES_SHOWN = 6
@@ -65,7 +65,7 @@ def examine(subjects: Sequence[Subject]) -> list[Finding]:
 
 
 def _findings(subject: Subject, future: Future[list[Finding]]) -> list[Finding]:
-    none = partial(Finding, subject.name, "answer", WARNING)
+    none = partial(About(subject.name).warning, "answer")
     if not wait([future], subject.seconds).done:
         return [none(f"did not answer within {subject.seconds:.0f} s")]
     try:

@@ -61,9 +61,9 @@ def test_it_knows_the_hosts_mpi(bookworm: State) -> None:
 
 def test_doctor_knows_it(bookworm: State, login: Login) -> None:
     done = login.runner("doctor", "--image", ENVIRONMENT, "--runtime", "none", "--json")
-    found = {(one["subject"], one["name"]): one for one in json.loads(done.stdout)["findings"]}
+    found = {(one["subject"], one["name"]): one for one in json.loads(done.stdout)["diagnoses"]}
     assert "horovod.controllers: mpi,gloo (label)" in found["image", "facts"]["evidence"]
-    assert found["image", "plan"]["state"] == "ok"
+    assert found["image", "plan"]["severity"] == "ok"
 
 
 def test_the_hosts_mpi_serves_an_image_of_the_same_kind(

@@ -24,7 +24,7 @@ class Report:
         assert NO_TRACE not in done.stderr, done.stderr
         assert done.stdout, done.stderr
         self.code = done.returncode
-        self.findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+        self.findings: list[dict[str, Any]] = json.loads(done.stdout)["diagnoses"]
 
     def of(self, subject: str, name: str) -> dict[str, Any]:
         """Return one finding."""
@@ -34,7 +34,7 @@ class Report:
 
     def states(self, subject: str) -> dict[str, str]:
         """Return the state of each finding of a subject."""
-        return {f["name"]: f["state"] for f in self.findings if f["subject"] == subject}
+        return {f["name"]: f["severity"] for f in self.findings if f["subject"] == subject}
 
 
 def doctor(login: Login, *words: str, **env: str) -> Report:
@@ -48,13 +48,13 @@ def test_a_healthy_machine_with_an_image(login: Login) -> None:
     assert set(report.states("containers").values()) == {"ok"}
     for name in ("runtime", "user namespaces", "building", "running a SIF file"):
         assert report.states("containers")[name] == "ok"
-    assert report.of("containers", "running the image")["state"] == "ok"
-    assert "pmix" in report.of("scheduler", "srun --mpi")["says"]
-    assert "Slurm 2" in report.of("scheduler", "controller")["says"]
-    assert report.of("scheduler", "munge")["state"] == "ok"
-    assert "eth0" in report.of("network", "interfaces")["says"]
-    assert report.of("image", "facts")["says"].startswith("Horovod 0.28.1")
-    assert report.of("image", "plan")["state"] == "ok"
+    assert report.of("containers", "running the image")["severity"] == "ok"
+    assert "pmix" in report.of("scheduler", "srun --mpi")["what"]
+    assert "Slurm 2" in report.of("scheduler", "controller")["what"]
+    assert report.of("scheduler", "munge")["severity"] == "ok"
+    assert "eth0" in report.of("network", "interfaces")["what"]
+    assert report.of("image", "facts")["what"].startswith("Horovod 0.28.1")
+    assert report.of("image", "plan")["severity"] == "ok"
 
 
 # One rank on each node with MPI, whose ranks take a whole CPU each while they wait.
@@ -64,24 +64,24 @@ def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
     report = doctor(login, "--image", IMAGE, "--job", *words)
     assert report.code == 0, report.findings
     assert (
-        report.of("world", "ranks")["says"] == f"{2 * each} ranks, distinct, in one process group"
+        report.of("world", "ranks")["what"] == f"{2 * each} ranks, distinct, in one process group"
     )
     assert report.of("world", "ranks")["evidence"] == f"{each} on n1, {each} on n2"
-    assert report.of("world", "places")["state"] == "ok"
-    assert "one digest on 2 nodes" in report.of("world", "image")["says"]
+    assert report.of("world", "places")["severity"] == "ok"
+    assert "one digest on 2 nodes" in report.of("world", "image")["what"]
     bandwidth = report.of("job", "allreduce")
-    assert bandwidth["state"] == "ok"
-    assert re.fullmatch(r"\d+ MB/s bus bandwidth at 64 MiB", bandwidth["says"])
+    assert bandwidth["severity"] == "ok"
+    assert re.fullmatch(r"\d+ MB/s bus bandwidth at 64 MiB", bandwidth["what"])
 
 
 def test_a_job_of_torch_distributed_on_two_nodes(login: Login) -> None:
     words = ("--nodes", "2", "--controller", "none")
     report = doctor(login, "--image", UNPACKED, "--job", *words)
     assert report.code == 0, report.findings
-    assert "ran: torch.distributed on cpu" in report.of("job", "trial")["says"]
-    assert report.of("world", "ranks")["says"] == "2 ranks, distinct, in one process group"
+    assert "ran: torch.distributed on cpu" in report.of("job", "trial")["what"]
+    assert report.of("world", "ranks")["what"] == "2 ranks, distinct, in one process group"
     assert report.of("world", "places")["evidence"].endswith("rank 1@n2: local 0 of 1")
-    assert report.of("job", "allreduce")["state"] == "ok"
+    assert report.of("job", "allreduce")["severity"] == "ok"
 
 
 # Another id in the header, as a build of the same things at another time would have.
@@ -102,37 +102,37 @@ def test_nodes_that_see_another_image(login: Login, two_images: str) -> None:
     words = ("--image", two_images, "--job", "--nodes", "2", "--controller", "gloo")
     report = doctor(login, *words)
     image = report.of("world", "image")
-    assert (report.code, image["state"]) == (REFUSED, "failure")
-    assert "do not see the same image" in image["says"]
-    assert report.of("world", "ranks")["state"] == "ok", "they ran all the same"
+    assert (report.code, image["severity"]) == (REFUSED, "failure")
+    assert "do not see the same image" in image["what"]
+    assert report.of("world", "ranks")["severity"] == "ok", "they ran all the same"
 
 
 def test_a_job_that_waits_is_come_back_to(login: Login) -> None:
     report = doctor(login, "--image", UNPACKED, "--job", "--max-wait", "0", "--controller", "gloo")
     waits = report.of("job", "trial")
-    assert (report.code, waits["state"]) == (0, "warning")
-    command = waits["fix"][0]["text"].split()
+    assert (report.code, waits["severity"]) == (0, "warning")
+    command = waits["remedies"][0]["text"].split()
     assert command[:3] == ["runner", "doctor", "--run"]
     later = doctor(login, *command[2:])
-    assert later.of("world", "ranks")["says"] == "1 rank, distinct, in one process group"
+    assert later.of("world", "ranks")["what"] == "1 rank, distinct, in one process group"
 
 
 def test_a_job_that_fails_shows_why(login: Login) -> None:
     report = doctor(login, "--image", UNPACKED, "--job", "--env", "OUTPUT_DIR=/nowhere")
     assert report.code == REFUSED
     trial = report.of("job", "trial")
-    assert trial["state"] == "failure"
+    assert trial["severity"] == "failure"
     assert "opens /nowhere/result.json." in trial["evidence"]
     looks = r"ls -l /nowhere/result\.json\.\w+\.part && runner doctor --bind "
-    assert re.match(looks, trial["fix"][0]["text"])
+    assert re.match(looks, trial["remedies"][0]["text"])
 
 
 def test_a_plan_that_cannot_work_is_not_submitted(login: Login) -> None:
     words = ("--image", IMAGE, "--job", "--nodes", "2", "--controller", "mpi", "--mpi", "none")
     report = doctor(login, *words)
     assert report.code == REFUSED
-    assert report.of("image", "plan")["state"] == "failure"
-    assert "runner doctor --mpi pmix" in report.of("image", "plan")["fix"][0]["text"]
+    assert report.of("image", "plan")["severity"] == "failure"
+    assert "runner doctor --mpi pmix" in report.of("image", "plan")["remedies"][0]["text"]
     assert login.runs() == []
 
 
@@ -148,14 +148,14 @@ def test_a_hanging_sinfo_and_variables_that_hurt(login: Login) -> None:
         PYTHONPATH="/nowhere",
     )
     answers = report.of("scheduler", "answers")
-    assert answers["says"].startswith("sinfo: no answer within")
-    assert report.of("scheduler", "controller")["state"] == "ok", "the others were asked"
-    assert report.of("environment", "HOROVOD_SIZE")["state"] == "warning"
-    assert report.of("environment", "PYTHONPATH")["state"] == "ok"
+    assert answers["what"].startswith("sinfo: no answer within")
+    assert report.of("scheduler", "controller")["severity"] == "ok", "the others were asked"
+    assert report.of("environment", "HOROVOD_SIZE")["severity"] == "warning"
+    assert report.of("environment", "PYTHONPATH")["severity"] == "ok"
     # A mount that is not there stops every container, and the doctor tried.
     start = report.of("containers", "running a SIF file")
-    assert (start["state"], report.code) == ("failure", REFUSED)
-    assert start["fix"][0]["text"].startswith("unset APPTAINER_BIND")
+    assert (start["severity"], report.code) == ("failure", REFUSED)
+    assert start["remedies"][0]["text"].startswith("unset APPTAINER_BIND")
 
 
 @pytest.fixture
@@ -173,16 +173,16 @@ def dead_interface() -> Iterator[str]:
 
 def test_an_interface_that_is_down(login: Login, dead_interface: str) -> None:
     found = doctor(login).of("network", "dead interfaces")
-    assert found["state"] == "warning"
-    assert dead_interface in found["says"]
-    assert "--network-interfaces eth0" in found["fix"][0]["text"]
+    assert found["severity"] == "warning"
+    assert dead_interface in found["what"]
+    assert "--network-interfaces eth0" in found["remedies"][0]["text"]
 
 
 def test_a_machine_with_nothing(login: Login) -> None:
     report = doctor(login, **EMPTY_PATH)
     assert report.code == REFUSED
-    assert report.of("containers", "runtime")["state"] == "failure"
-    assert report.of("scheduler", "scheduler")["state"] == "ok"
+    assert report.of("containers", "runtime")["severity"] == "failure"
+    assert report.of("scheduler", "scheduler")["severity"] == "ok"
 
 
 def test_words_for_people(login: Login) -> None:

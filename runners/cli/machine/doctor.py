@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...core import diagnosis
 from ...core.command_line import CommandLine
 from ...core.errors import Refused, UsageError
 from ...core.text import count
@@ -65,11 +67,13 @@ def doctor_command(
         found = examine(options.flags(values), seconds, invocation.again(), listener)
     here = invocation.command_line()
     if as_json:
-        findings = [
-            {**vars(finding), "fix": [suggest.as_json(remedy, here) for remedy in finding.fix]}
+        typed = partial(suggest.as_json, typed=here)
+        diagnoses = [
+            {**diagnosis.as_data(finding, typed), "subject": finding.subject, "name": finding.name}
             for finding in found
         ]
-        printer.print_json({"failed": failed(found), "counts": counts(found), "findings": findings})
+        facts = {"failed": failed(found), "counts": counts(found)}
+        printer.print_json(diagnosis.document(diagnoses, **facts))
     else:
         show(found, here, verbose)
     sys.exit(Refused.exit_code if failed(found) else 0)
@@ -87,15 +91,15 @@ def show(findings: list[Finding], here: CommandLine, verbose: bool = True) -> No
     for subject, group in grouped(findings):
         console.print(subject, style="bold")
         for finding in group:
-            _one(console, finding, here, verbose or finding.state != OK)
+            _one(console, finding, here, verbose or finding.severity != OK)
     totals = counts(findings).items()
     console.print(", ".join(f"{n} {OK}" if state == OK else count(n, state) for state, n in totals))
 
 
 def _one(console: RichConsole, finding: Finding, here: CommandLine, evidence: bool) -> None:
-    console.print(f"  {finding.state:<{WIDTH}}", style=COLOURS[finding.state], end="")
-    console.print(f"{finding.name}: {finding.says}")
-    for line in finding.evidence.splitlines() if evidence else ():
+    console.print(f"  {finding.severity:<{WIDTH}}", style=COLOURS[finding.severity], end="")
+    console.print(f"{finding.name}: {finding.what}")
+    for line in finding.evidence_lines if evidence else ():
         console.print(f"  {'':<{WIDTH}}{line}", style="dim")
-    for remedy in finding.fix:
-        console.print(f"  {'':<{WIDTH}}try: {suggest.text(remedy, here)}")
+    for line in diagnosis.tries(finding, partial(suggest.text, typed=here)):
+        console.print(f"  {'':<{WIDTH}}{line}")

@@ -29,7 +29,7 @@ ABSENT = (UNKNOWN, "none")
 
 
 def refused(error: RunnerError) -> Finding:
-    return ABOUT.failure("plan", error.what, error.evidence, error.remedies)
+    return ABOUT.of("plan", error.diagnosis)
 
 
 def facts(inspection: Inspection) -> list[Finding]:
@@ -59,13 +59,7 @@ def _without_horovod(values: Mapping[str, object], lines: str) -> Finding:
 def plan(made: Plan) -> list[Finding]:
     """Return what a launch would do here, and why it would not."""
     lines = "\n".join(f"{choice.id}: {choice.text} ({choice.reason})" for choice in made.choices)
-    warnings = [
-        ABOUT.warning("plan", warning.what, "", warning.remedies) for warning in made.warnings
-    ]
-    refusals = [
-        ABOUT.failure("plan", item.what, item.evidence, item.remedies) for item in made.refusals
-    ]
     ranks = f"{made.resources.tasks} ranks"
     says = f"{made.launching.launcher}, controller {made.wireup.controller}, {ranks}"
-    works = [] if refusals else [ABOUT.ok("plan", says, lines)]
-    return [*works, *warnings, *refusals]
+    works = [] if made.refusals else [ABOUT.ok("plan", says, lines)]
+    return [*works, *(ABOUT.of("plan", found) for found in (*made.warnings, *made.refusals))]

@@ -163,8 +163,8 @@ def absent(site: Site) -> list[Finding]:
     if not site.schedulers:
         says = "none on this machine, and no scheduler: nothing can run"
     evidence = "neither apptainer nor singularity is on the PATH"
-    state = WARNING if site.schedulers else FAILURE
-    return [ABOUT.finding("runtime", state, says, evidence, LOAD)]
+    severity = WARNING if site.schedulers else FAILURE
+    return [ABOUT.finding("runtime", severity, says, evidence, LOAD)]
 
 
 def check(container: ContainerFacts) -> list[Finding]:
@@ -195,9 +195,9 @@ def _namespaces(container: ContainerFacts) -> Finding:
         return ABOUT.ok(name, "allowed", container.namespace.command)
     settings = [f"{key} = {value}" for key, value in container.settings.items()]
     evidence = "\n".join([container.namespace.shown, *settings])
-    state = WARNING if container.setuid else FAILURE
+    severity = WARNING if container.setuid else FAILURE
     says = "not allowed here: nothing can be built, and without setuid nothing can run"
-    return ABOUT.finding(name, state, says, evidence, container.remedy)
+    return ABOUT.finding(name, severity, says, evidence, container.remedy)
 
 
 def _subordinate(container: ContainerFacts) -> Finding:
@@ -242,14 +242,14 @@ def _builds(container: ContainerFacts) -> list[Finding]:
 
 
 def run(tried: ContainerStart) -> Finding:
-    state, detour = FAILURE, advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")
+    severity, detour = FAILURE, advice("apptainer build --sandbox FOLDER IMAGE, and --image FOLDER")
     if tried.what == MAKING:
-        state, detour = WARNING, shell_line("sudo apt-get install squashfs-tools")
+        severity, detour = WARNING, shell_line("sudo apt-get install squashfs-tools")
     if tried.answer.problem:
         fatal = [line for line in tried.answer.err.splitlines() if line.startswith("FATAL")]
         evidence = "\n".join(fatal[-1:]) or tried.answer.shown
         fix = _cause(tried.answer.err) or detour
-        return ABOUT.finding(tried.what, state, tried.answer.problem, evidence, fix)
+        return ABOUT.finding(tried.what, severity, tried.answer.problem, evidence, fix)
     if tried.unpacked:
         says = "works, but unpacks the image first: slow, and large in memory or /tmp"
         return ABOUT.warning(tried.what, says, tried.answer.err.strip(), detour)

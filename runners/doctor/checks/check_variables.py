@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from ...core.diagnosis import Severity
 from ...core.remedy import command
 from ...runtimes import LEAKS
 from ..finding import OK, WARNING, About, Finding
@@ -17,58 +18,90 @@ ABOUT = About("environment")
 class VariableRule:
     """Variables that match `pattern`, and what is to be said when one is set."""
 
+    id: str
     pattern: str
-    state: str
+    severity: Severity
     says: str
 
 
 # The first rule that matches counts.
 RULES = (
-    VariableRule("SLURM_CONF|SLURM_CLUSTERS", OK, "says which cluster; reaches sbatch"),
-    VariableRule("SBATCH_.+", OK, "read as a setting (runner config show --origin), then removed"),
     VariableRule(
-        "(SLURM|SRUN|PMI)_.+|PMIX_(?!MCA_).+", OK, "of a surrounding job: kept from sbatch"
+        "cluster-chosen", "SLURM_CONF|SLURM_CLUSTERS", OK, "says which cluster; reaches sbatch"
     ),
-    VariableRule("|".join(LEAKS), OK, "unset in the job"),
-    VariableRule("LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"),
     VariableRule(
+        "sbatch-variables",
+        "SBATCH_.+",
+        OK,
+        "read as a setting (runner config show --origin), then removed",
+    ),
+    VariableRule(
+        "outer-job",
+        "(SLURM|SRUN|PMI)_.+|PMIX_(?!MCA_).+",
+        OK,
+        "of a surrounding job: kept from sbatch",
+    ),
+    VariableRule("unset-in-job", "|".join(LEAKS), OK, "unset in the job"),
+    VariableRule(
+        "library-path", "LD_LIBRARY_PATH", OK, "does not reach the image: the runtime sets its own"
+    ),
+    VariableRule(
+        "controller-overridden",
         "HOROVOD_(CONTROLLER|CPU_OPERATIONS|GPU_OPERATIONS|GPU_ALLREDUCE)",
         WARNING,
         "overrides the plan's controller; left over from another job?",
     ),
     VariableRule(
+        "rank-of-other-job",
         "HOROVOD_(RANK|SIZE|LOCAL_.+|CROSS_.+|HOSTNAME|GLOO_RENDEZVOUS_.+)",
         WARNING,
         "gives a rank its number in another job",
     ),
     VariableRule(
+        "rank-variables",
         "(WORLD_SIZE|RANK|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)",
         OK,
         "set for each rank by the job",
     ),
     VariableRule(
+        "rendezvous-overridden",
         "(MASTER_ADDR|MASTER_PORT|TF_CONFIG)",
         WARNING,
         "overrides the value of the job: ranks would wait for those of another job",
     ),
     VariableRule(
-        "CUDA_VISIBLE_DEVICES", WARNING, "hides GPUs wherever the scheduler does not set it"
+        "gpus-hidden",
+        "CUDA_VISIBLE_DEVICES",
+        WARNING,
+        "hides GPUs wherever the scheduler does not set it",
     ),
     VariableRule(
-        "NCCL_(P2P|SHM|IB)_DISABLE", WARNING, "disables a fast NCCL transport, unless it is 0"
+        "transport-disabled",
+        "NCCL_(P2P|SHM|IB)_DISABLE",
+        WARNING,
+        "disables a fast NCCL transport, unless it is 0",
     ),
-    VariableRule("OMP_NUM_THREADS", WARNING, "overrides --cpus-per-task"),
-    VariableRule("(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"),
+    VariableRule("threads-overridden", "OMP_NUM_THREADS", WARNING, "overrides --cpus-per-task"),
     VariableRule(
+        "proxy-used", "(HTTPS?|NO|ALL)_PROXY", OK, "used by pulls and builds; reaches the job too"
+    ),
+    VariableRule(
+        "passed-to-ranks",
         "(HOROVOD|NCCL|UCX|OMPI_MCA|PMIX_MCA|GLOO|FI|MPICH)_.+",
         OK,
         "yours: passed to the ranks; overrides the job's",
     ),
     VariableRule(
-        "(APPTAINER|SINGULARITY)ENV_.+", OK, "yours: passed to the ranks; overrides the job's"
+        "container-variables",
+        "(APPTAINER|SINGULARITY)ENV_.+",
+        OK,
+        "yours: passed to the ranks; overrides the job's",
     ),
     VariableRule(
-        "(APPTAINER|SINGULARITY)_BIND(PATH)?", OK, "is bound into each container, the jobs' too"
+        "container-binds",
+        "(APPTAINER|SINGULARITY)_BIND(PATH)?",
+        OK,
+        "is bound into each container, the jobs' too",
     ),
 )
 HARMLESS = {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_IB_DISABLE": "0"}
@@ -104,9 +137,9 @@ def _rule(name: str) -> VariableRule | None:
 
 def _of_rule(rule: VariableRule, names: list[str], env: Mapping[str, str]) -> Finding:
     evidence = "\n".join(f"{name}={env[name]}" for name in names)
-    fix = command("unset", *names) if rule.state != OK else ()
+    fix = command("unset", *names) if rule.severity != OK else ()
     shown = " ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-    return ABOUT.finding(shown, rule.state, rule.says, evidence, fix)
+    return ABOUT.finding(shown, rule.severity, rule.says, evidence, fix, rule.id)
 
 
 def absent_interfaces(
@@ -120,7 +153,8 @@ def absent_interfaces(
         if gone:
             says = f"names {', '.join(gone)}, which {where} does not have"
             evidence = f"{name}={env[name]}\ninterfaces: {', '.join(sorted(interfaces))}"
-            findings.append(ABOUT.warning(name, says, evidence, command("unset", name)))
+            fix = command("unset", name)
+            findings.append(ABOUT.warning(name, says, evidence, fix, "interface-absent"))
     return findings
 
 

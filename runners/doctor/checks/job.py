@@ -40,7 +40,7 @@ def _waiting(outcome: Outcome) -> Finding:
     says = f"job {outcome.job.id} has not ended yet: {state}"
     back = command("runner", "doctor", "--run", outcome.paths.root)
     fix = (back, command("runner", "cancel", outcome.job.id))
-    return ABOUT.warning("trial", says, f"its folder: {outcome.paths.root}", fix)
+    return ABOUT.warning("trial", says, f"its folder: {outcome.paths.root}", fix, "trial-not-ended")
 
 
 def _no_result(outcome: Outcome) -> Finding:
@@ -54,16 +54,16 @@ def _no_result(outcome: Outcome) -> Finding:
         )
         reasons = "\n".join(f"{name}: {why}" for name, why in problems.items())
         fix = change(image="horovod_cpu.sif")
-        return ABOUT.failure("trial", says, reasons, fix)
+        return ABOUT.failure("trial", says, reasons, fix, "trial-without-framework")
     says = (
         f"job {outcome.job.id} ended: {outcome.status.state.value} {outcome.status.reason}".rstrip()
     )
     if outcome.odd and outcome.status.state == JobState.COMPLETED:
-        return ABOUT.failure("trial", says, outcome.odd, _logs(outcome))
+        return ABOUT.failure("trial", says, outcome.odd, _logs(outcome), "trial-result-odd")
     known = explain(outcome.paths, outcome.job, outcome.status)
     shown = known.evidence_lines[:LINES_SHOWN] or outcome.log.strip().splitlines()[-LINES_SHOWN:]
     fix = known.fix or _logs(outcome)
-    return ABOUT.failure("trial", says, "\n".join([known.what, *shown]), fix)
+    return ABOUT.failure("trial", says, "\n".join([known.what, *shown]), fix, known.id)
 
 
 def _ended(outcome: Outcome, result: Record) -> Finding:
@@ -76,7 +76,7 @@ def _ended(outcome: Outcome, result: Record) -> Finding:
     says += f"; it measured all, then ended: {outcome.status.state.value}"
     first = read_facts.first(outcome.paths, outcome.job)
     evidence = str(first) if first else ""
-    return ABOUT.failure("trial", says, evidence, _logs(outcome))
+    return ABOUT.failure("trial", says, evidence, _logs(outcome), "trial-ended-badly")
 
 
 def _allreduce(allreduce: Record, ranks: int) -> Finding:

@@ -64,11 +64,11 @@ def _place(place: ScratchFolder) -> Finding:
         says = f"{place.path} did not answer within {SECONDS:.0f} s"
         return ABOUT.failure(place.role, says, "", ELSEWHERE[place.role])
     complaints = _complaints(place, place.volume)
-    state = (OK, WARNING, FAILURE)[max((weight for weight, _ in complaints), default=0)]
+    severity = (OK, WARNING, FAILURE)[max((weight for weight, _ in complaints), default=0)]
     says = "; ".join(text for _, text in complaints) or _room(place.volume)
     files = "" if place.volume.inodes is None else f", room for {place.volume.inodes} files"
     evidence = f"{place.path}: {place.volume.type}, {_room(place.volume)}{files}"
-    return ABOUT.finding(place.role, state, says, evidence, ELSEWHERE[place.role])
+    return ABOUT.finding(place.role, severity, says, evidence, ELSEWHERE[place.role])
 
 
 def _complaints(place: ScratchFolder, volume: Volume) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ from runners.core.site import Partition, Site
 from runners.doctor.checks import check_runtime, check_slurm
 from runners.doctor.checks.check_runtime import ContainerFacts, ContainerStart
 from runners.doctor.checks.check_slurm import SlurmFacts
-from runners.doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
+from runners.doctor.finding import FAILURE, OK, WARNING, About, Finding, counts, failed, grouped
 from runners.doctor.timed import Answer
 
 SITE = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix"), slurm_version="24.11.5")
@@ -20,7 +20,7 @@ SITE = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix"), slurm_version="24.
 
 def states(findings: list[Finding]) -> dict[str, str]:
     """Return the state of each finding by name."""
-    return {finding.name: finding.state for finding in findings}
+    return {finding.name: finding.severity for finding in findings}
 
 
 def named(findings: list[Finding], name: str) -> Finding:
@@ -30,8 +30,8 @@ def named(findings: list[Finding], name: str) -> Finding:
 
 
 def test_findings_are_grouped_the_worst_last() -> None:
-    bad, good = Finding("a", "1", FAILURE, ""), Finding("a", "2", OK, "")
-    other = Finding("b", "3", WARNING, "")
+    bad, good = About("a").failure("1", ""), About("a").ok("2", "")
+    other = About("b").warning("3", "")
     assert grouped([bad, other, good]) == [("a", [good, bad]), ("b", [other])]
     assert failed([good, bad])
     assert not failed([good, other])
@@ -53,7 +53,7 @@ CPU = Partition("cpu", 4, 32, gpus=(("A100", 4),), time_limit="1-00:00:00", defa
 def test_a_good_slurm_is_all_ok() -> None:
     found = check_slurm.check(replace(SITE, partitions=(CPU,)), FINE)
     assert set(states(found).values()) == {OK}
-    assert named(found, "partitions").says == "cpu*"
+    assert named(found, "partitions").what == "cpu*"
     assert "4 nodes, 32 CPUs, 4 A100 each" in named(found, "partitions").evidence
 
 
@@ -85,14 +85,14 @@ def test_what_is_wrong_with_slurm(
     site: Site, facts: SlurmFacts, name: str, state: str, words: str
 ) -> None:
     found = named(check_slurm.check(site, facts), name)
-    assert found.state == state
-    assert words in found.says
-    assert found.fix
+    assert found.severity == state
+    assert words in found.what
+    assert found.remedies
 
 
 def test_a_machine_without_slurm_is_no_fault() -> None:
-    assert check_slurm.absent(Site(()))[0].state == OK
-    assert check_slurm.absent(Site((SchedulerName.PBS,)))[0].says == "pbs"
+    assert check_slurm.absent(Site(()))[0].severity == OK
+    assert check_slurm.absent(Site((SchedulerName.PBS,)))[0].what == "pbs"
 
 
 # Containers
@@ -118,7 +118,7 @@ FATAL = "FATAL:   container creation failed: mount source /nowhere doesn't exist
 
 def told(found: Finding) -> str:
     """What mends it, as text."""
-    return "\n".join(map(str, found.fix))
+    return "\n".join(map(str, found.remedies))
 
 
 def test_a_good_runtime_is_all_ok() -> None:
@@ -141,7 +141,7 @@ def test_what_is_wrong_with_the_runtime(
     facts: ContainerFacts, name: str, state: str, fix: str
 ) -> None:
     found = named(check_runtime.check(facts), name)
-    assert found.state == state
+    assert found.severity == state
     assert fix in told(found)
 
 
@@ -167,7 +167,7 @@ def test_what_is_wrong_with_the_runtime(
 )
 def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     found = check_runtime.run(ContainerStart(what, answer))
-    assert found.state == state
+    assert found.severity == state
     assert fix in told(found)
 
 
@@ -180,4 +180,4 @@ def test_runs(what: str, answer: Answer, state: str, fix: str) -> None:
     ],
 )
 def test_no_apptainer_here(site: Site, state: str) -> None:
-    assert check_runtime.absent(site)[0].state == state
+    assert check_runtime.absent(site)[0].severity == state

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 from runners.cli.machine import doctor
 from runners.cli.machine.doctor import doctor_command
+from runners.core import diagnosis
 from runners.core.command_line import CommandLine, Given
 from runners.core.errors import NotFound, UsageError
 from runners.core.remedy import change, command
-from runners.doctor.finding import FAILURE, OK, WARNING, Finding
+from runners.doctor.finding import FAILURE, About
 
 
 @pytest.fixture(autouse=True)
@@ -34,17 +35,20 @@ def test_a_machine_with_nothing_fails_in_good_order() -> None:
     done = run("--json")
     assert done.exit_code == 80
     report = json.loads(done.stdout)
-    assert report["failed"]
-    assert sum(report["counts"].values()) == len(report["findings"])
-    subjects = dict.fromkeys(item["subject"] for item in report["findings"])
+    assert (report["version"], report["failed"]) == (diagnosis.VERSION, True)
+    assert sum(report["counts"].values()) == len(report["diagnoses"])
+    subjects = dict.fromkeys(item["subject"] for item in report["diagnoses"])
     assert list(subjects) == ["containers", "scheduler", "GPU", "network", "disk", "environment"]
-    assert all(item["fix"] for item in report["findings"] if item["state"] == FAILURE)
+    assert {"containers-runtime", "scheduler-scheduler"} <= {
+        item["id"] for item in report["diagnoses"]
+    }
+    assert all(item["remedies"] for item in report["diagnoses"] if item["severity"] == FAILURE)
 
 
 def test_an_image_that_is_not_there_is_a_finding() -> None:
     done = run("--image", "no.sif", "--json")
-    (found,) = [item for item in json.loads(done.stdout)["findings"] if item["subject"] == "image"]
-    assert (found["state"], done.exit_code) == (FAILURE, 80)
+    (found,) = [item for item in json.loads(done.stdout)["diagnoses"] if item["subject"] == "image"]
+    assert (found["severity"], done.exit_code) == (FAILURE, 80)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +67,9 @@ def test_words_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     fixes = (command("make", "x"), change(mpi="pmix"))
     doctor.show(
         [
-            Finding("disk", "runs", FAILURE, "no space", "a\nb", fixes),
-            Finding("disk", "scratch", OK, "12 GB free [bold]"),
-            Finding("GPU", "driver", WARNING, "too old"),
+            About("disk").failure("runs", "no space", "a\nb", fixes),
+            About("disk").ok("scratch", "12 GB free [bold]"),
+            About("GPU").warning("driver", "too old"),
         ],
         CommandLine("doctor", (Given("mpi", "none"), Given("image", "a b.sif"))),
     )
@@ -89,8 +93,8 @@ GPU
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_is_well_takes_one_line(capsys: pytest.CaptureFixture[str], verbose: bool) -> None:
     found = [
-        Finding("disk", "runs", OK, "12 GB free", "df: a\nb"),
-        Finding("x", "y", WARNING, "z", "e"),
+        About("disk").ok("runs", "12 GB free", "df: a\nb"),
+        About("x").warning("y", "z", "e"),
     ]
     doctor.show(found, CommandLine("doctor"), verbose)
     shown = capsys.readouterr().out

@@ -14,7 +14,7 @@ from runners.contract.interfaces import Interface, InterfaceAddress, Port
 from runners.doctor import timed
 from runners.doctor.checks import check_runtime, scratch
 from runners.doctor.checks.check_network import NodeNetwork
-from runners.doctor.finding import OK, WARNING, Finding
+from runners.doctor.finding import OK, WARNING, About, Finding
 from runners.doctor.timed import Subject
 from runners.images import container_runtime
 from runners.injob import trial
@@ -66,11 +66,11 @@ def test_a_subject_that_hangs_keeps_nobody() -> None:
     found = timed.examine(
         [
             Subject("slow", forever, 0.3),
-            Subject("quick", lambda: [Finding("quick", "it", OK, "well")]),
+            Subject("quick", lambda: [About("quick").ok("it", "well")]),
         ]
     )
     assert time.monotonic() - began < 10
-    assert [(item.subject, item.state, item.says) for item in found] == [
+    assert [(item.subject, item.severity, item.what) for item in found] == [
         ("slow", WARNING, "did not answer within 0 s"),
         ("quick", OK, "well"),
     ]
@@ -81,7 +81,7 @@ def test_what_the_system_refuses_is_a_finding() -> None:
         raise PermissionError(13, "Permission denied", "/sys")
 
     (found,) = timed.examine([Subject("it", broken)])
-    assert (found.state, found.says) == (WARNING, "could not be looked at")
+    assert (found.severity, found.what) == (WARNING, "could not be looked at")
     assert "Permission denied" in found.evidence
 
 

@@ -59,7 +59,7 @@ def test_wrong_sums_are_seen(wrong: int) -> None:
 def test_a_good_world() -> None:
     found = world.check(ranks(), 4)
     assert states(found) == {"ranks": OK, "places": OK, "image": OK}
-    assert named(found, "image").says == "one digest on 2 nodes (sha256 of every byte)"
+    assert named(found, "image").what == "one digest on 2 nodes (sha256 of every byte)"
 
 
 ALONE = [record(0, size=1, local_size=1, cross_size=1) for _ in range(4)]
@@ -89,8 +89,8 @@ UNEVEN = [record(0, size=3), record(1, size=3, cross_size=1), record(2, size=3, 
 )
 def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None:
     found = named(world.check(seen, started), name)
-    assert found.state == state
-    assert bool(found.fix) == (state != OK)
+    assert found.severity == state
+    assert bool(found.remedies) == (state != OK)
 
 
 # CPUs
@@ -108,7 +108,7 @@ def test_worlds(seen: list[Record], started: int, name: str, state: str) -> None
 def test_affinity(seen: list[Record], wanted: dict[str, str], says: str) -> None:
     found = world.cpus(seen)
     assert states(found) == wanted
-    assert says in found[0].says
+    assert says in found[0].what
 
 
 # The whole job
@@ -130,13 +130,13 @@ def check(folder: Path, **changes: Any) -> list[Finding]:
 
 def test_a_good_job_is_all_ok(tmp_path: Path) -> None:
     found = check(tmp_path)
-    assert {finding.state for finding in found} == {OK}
-    assert found[0].says == "job 7 ran: torch on cpu, controller gloo"
+    assert {finding.severity for finding in found} == {OK}
+    assert found[0].what == "job 7 ran: torch on cpu, controller gloo"
 
 
 def test_the_bandwidth_is_one_number(tmp_path: Path) -> None:
     finding = named(check(tmp_path), "allreduce")
-    assert finding.says == "1500 MB/s bus bandwidth at 64 MiB"
+    assert finding.what == "1500 MB/s bus bandwidth at 64 MiB"
     assert finding.evidence == "median 0.100 s; bus = size / time * 2 (n - 1) / n"
 
 
@@ -144,7 +144,7 @@ def test_wrong_sums_are_a_failure(tmp_path: Path) -> None:
     allreduce = {**ALLREDUCE, "right": False}
     result = {"framework": "torch", "started": 4, "allreduce": allreduce, "ranks": ranks()}
     finding = named(job.check(outcome(tmp_path, JobState.COMPLETED, result)), "allreduce")
-    assert (finding.state, bool(finding.fix)) == (FAILURE, True)
+    assert (finding.severity, bool(finding.remedies)) == (FAILURE, True)
 
 
 def test_what_is_wrong_on_single_nodes(tmp_path: Path) -> None:
@@ -152,14 +152,14 @@ def test_what_is_wrong_on_single_nodes(tmp_path: Path) -> None:
     told = {"HOROVOD_CONTROLLER": "gloo", "NCCL_SOCKET_IFNAME": "ib7"}
     bad = {"locked_memory": 65536, "shared_memory": 9, "variables": told, "ports": [IB]}
     found = check(tmp_path, interfaces=[ETH, dead], **bad)
-    by_name = [(item.name, item.state) for item in found]
+    by_name = [(item.name, item.severity) for item in found]
     for name in ("dead interfaces", "NCCL_SOCKET_IFNAME", "locked memory", "shared memory"):
         assert by_name.count((name, WARNING)) == 2, "once for each node"
 
 
 def test_a_job_that_waits_says_how_to_come_back(tmp_path: Path) -> None:
     (found,) = job.check(outcome(tmp_path, JobState.PENDING))
-    assert found.state == WARNING
+    assert found.severity == WARNING
     assert f"runner doctor --run {tmp_path}" in told(found)
 
 
@@ -169,21 +169,21 @@ def test_a_result_that_is_not_the_trials_is_named(tmp_path: Path, text: str) -> 
     made.paths.result.write_text(text)
     made.paths.exit.write_text('{"exit_code": 0}')
     (found,) = job.check(trial_job.wait(made.paths, made.job, 0.0, Listener()))
-    assert found.state == FAILURE
+    assert found.severity == FAILURE
     assert str(made.paths.result) in found.evidence
 
 
 def test_a_job_that_failed_shows_its_log(tmp_path: Path) -> None:
     (found,) = job.check(outcome(tmp_path, JobState.FAILED, log="one\nValueError: no\n"))
-    assert found.state == FAILURE
+    assert found.severity == FAILURE
     assert "ValueError: no" in found.evidence
 
 
 def test_a_job_that_fails_at_its_end_is_a_failure(tmp_path: Path) -> None:
     result = {"framework": "torch", "started": 4, "allreduce": ALLREDUCE, "ranks": ranks()}
     found = job.check(outcome(tmp_path, JobState.FAILED, result))
-    assert named(found, "trial").state == FAILURE
-    assert named(found, "ranks").state == OK
+    assert named(found, "trial").severity == FAILURE
+    assert named(found, "ranks").severity == OK
 
 
 def test_an_image_without_horovod(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_an_image_without_horovod(tmp_path: Path) -> None:
         text = json.dumps({"problems": {framework: "No module named torch"}})
         (tmp_path / "rank-1@n1.json").write_text(text)
         (found,) = job.check(outcome(tmp_path, JobState.COMPLETED))
-        assert found.state == FAILURE
-        assert f"has no {wanted} that" in found.says
+        assert found.severity == FAILURE
+        assert f"has no {wanted} that" in found.what
         assert "No module named torch" in found.evidence
 
 

@@ -36,8 +36,8 @@ from .test_checks import dumb, named, states, told
 )
 def test_gpus(facts: Gpu, state: str, says: str) -> None:
     found = check_gpus.check(facts)[0]
-    assert found.state == state
-    assert says in found.says
+    assert found.severity == state
+    assert says in found.what
 
 
 ETH = Interface("eth0", "ethernet", True, True, 10000, ("10.77.0.2",))
@@ -48,7 +48,7 @@ IB = Port("mlx5_0", "1", "infiniband", "ACTIVE", "200 Gb/sec (4X HDR)", 200.0)
 def test_a_good_network_is_all_ok() -> None:
     found = check_network.check(NodeNetwork("n1", "10.77.0.2", (ETH,), (IB,)))
     assert states(found) == {"fabric": OK, "interfaces": OK}
-    assert named(found, "fabric").says == "infiniband"
+    assert named(found, "fabric").what == "infiniband"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_a_good_network_is_all_ok() -> None:
 )
 def test_what_is_wrong_with_the_network(facts: NodeNetwork, name: str, says: str, fix: str) -> None:
     found = named(check_network.check(facts), name)
-    assert found.state == WARNING
-    assert says in found.says
+    assert found.severity == WARNING
+    assert says in found.what
     assert fix in told(found)
 
 
@@ -93,9 +93,9 @@ ROOM = Volume(Path("/scratch/ada"), 500 * 10**9, 10**7, "lustre", 0)
 )
 def test_scratch(volume: Volume | None, writable: bool, state: str, says: str) -> None:
     (found,) = scratch.check((ScratchFolder("scratch", Path("/scratch/ada"), volume, writable),))
-    assert found.state == state
-    assert says in found.says
-    assert bool(found.fix) == (state != OK)
+    assert found.severity == state
+    assert says in found.what
+    assert bool(found.remedies) == (state != OK)
 
 
 # Variables
@@ -123,8 +123,8 @@ def test_scratch(volume: Volume | None, writable: bool, state: str, says: str) -
 )
 def test_variables(env: dict[str, str], state: str, says: str) -> None:
     (found,) = check_variables.check(env, ["eth0", "lo"])
-    assert (found.state, bool(found.fix)) == (state, state != OK)
-    assert says in found.says
+    assert (found.severity, bool(found.remedies)) == (state, state != OK)
+    assert says in found.what
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_variables(env: dict[str, str], state: str, says: str) -> None:
 def test_variables_that_name_interfaces(name: str, value: str, gone: str) -> None:
     found = check_variables.absent_interfaces({name: value}, ["eth0", "lo"])
     assert [told(item) for item in found] == ([f"unset {name}"] if gone else [])
-    assert all(f"names {gone}, which" in item.says for item in found)
+    assert all(f"names {gone}, which" in item.what for item in found)
 
 
 # An image
@@ -156,11 +156,11 @@ def inspection(**facts: str) -> Inspection:
 
 def test_facts_of_an_image() -> None:
     (good,) = check_image.facts(inspection())
-    assert (good.state, good.says) == (OK, "Horovod 0.28.1")
+    assert (good.severity, good.what) == (OK, "Horovod 0.28.1")
     (none,) = check_image.facts(inspection(horovod_version="none"))
-    assert (none.state, told(none)) == (FAILURE, "runner build cpu")
+    assert (none.severity, told(none)) == (FAILURE, "runner build cpu")
     (torch,) = check_image.facts(inspection(horovod_version="none", torch_version="2.13.0"))
-    assert (torch.state, torch.says) == (OK, "torch 2.13.0; without Horovod")
+    assert (torch.severity, torch.what) == (OK, "torch 2.13.0; without Horovod")
     problem = SystemFault("nothing can be run in a.sif", "", "runner verify a.sif")
     (odd,) = check_image.facts(replace(inspection(), problem=problem))
-    assert (odd.state, told(odd)) == (WARNING, "runner verify a.sif")
+    assert (odd.severity, told(odd)) == (WARNING, "runner verify a.sif")

@@ -182,10 +182,10 @@ def test_the_doctor_names_the_image_for_this_machine(
         for each in check_gpus.check(check_gpus.Gpu(driver, listed, "", built))
         if each.name == "image"
     ]
-    assert says in found.says
+    assert says in found.what
     assert device in found.evidence
     if next_step is not None:
-        assert [str(each) for each in found.fix] == next_step
+        assert [str(each) for each in found.remedies] == next_step
     else:
         assert "compute capability 6.0" in found.evidence
-        assert "runner build --from" in str(found.fix[0])
+        assert "runner build --from" in str(found.remedies[0])
