@@ -9,7 +9,7 @@ from typing import Any, Literal, NewType, TypeVar, Union
 
 from ..core.diagnosis import Diagnosis, refusal, warning
 from ..core.model import ImageInfo, JobSpec, Resources
-from ..core.plan import Choice, ChoiceId
+from ..core.plan import Choice, ChoiceId, Gpus, Launching, Modules, Wireup
 from ..core.remedy import Remedy
 from ..core.site import Site
 from ..settings import config, request, suggest
@@ -71,6 +71,17 @@ class Case:
 
     def asking(self, **changes: Any) -> Case:
         return replace(self, spec=replace(self.spec, **changes))
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the ranks start, and with what: the rest of a plan follows from it."""
+
+    resources: JobResources
+    launching: Launching
+    wireup: Wireup
+    modules: Modules
+    gpus: Gpus
 
 
 @dataclass

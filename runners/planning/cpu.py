@@ -7,12 +7,12 @@ from dataclasses import replace
 from ..contract.enums import Controller
 from ..core import gpus
 from ..core.model import LauncherName, SchedulerName
-from ..core.plan import ChoiceId, Cpus, Launching, Variable
+from ..core.plan import ChoiceId, Cpus, Variable
 from ..core.remedy import change
 from ..core.site import Partition, Site
 from ..schedulers import capabilities
 from . import partition, site_limits
-from .case import Case, DecisionLog, JobResources, RankResources
+from .case import Case, DecisionLog, JobResources, RankResources, Start
 
 EACH = ChoiceId.CPUS_PER_TASK
 LEVEL = "cpu.level"  # the label
@@ -128,17 +128,11 @@ def _poorest(
     return (chosen.cpus, max(counts)) if counts and chosen.cpus >= max(counts) else None
 
 
-def choose(
-    case: Case,
-    resources: JobResources,
-    launching: Launching,
-    controller: Controller,
-    log: DecisionLog,
-) -> Cpus:
+def choose(case: Case, start: Start, log: DecisionLog) -> Cpus:
     """Choose how ranks are bound, their threads, and the instructions that the nodes must have."""
-    binding = _bind(case, resources, launching, log)
-    log.choose(ChoiceId.THREADS, resources.cpus_per_task or 1, "CPUs per rank")
-    return Cpus(binding, _level(case, controller, log))
+    binding = _bind(case, start, log)
+    log.choose(ChoiceId.THREADS, start.resources.cpus_per_task or 1, "CPUs per rank")
+    return Cpus(binding, _level(case, start.wireup.controller, log))
 
 
 def variables(resources: JobResources) -> tuple[Variable, ...]:
@@ -146,14 +140,12 @@ def variables(resources: JobResources) -> tuple[Variable, ...]:
     return (Variable("OMP_NUM_THREADS", str(resources.cpus_per_task or 1), "CPUs per rank"),)
 
 
-def _bind(
-    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
-) -> str | None:
+def _bind(case: Case, start: Start, log: DecisionLog) -> str | None:
     """Choose srun's --cpu-bind=, unless it is left to Slurm."""
-    spec, plugin = case.spec, case.site.task_plugin
+    spec, plugin, resources = case.spec, case.site.task_plugin, start.resources
     if spec.cpu_bind:
         return log.choose(ChoiceId.CPU_BIND, spec.cpu_bind, case.why(ChoiceId.CPU_BIND))
-    by_srun = launching.launcher is LauncherName.SRUN
+    by_srun = start.launching.launcher is LauncherName.SRUN
     if not by_srun or any("cpu-bind" in arg for arg in spec.srun_args):
         return None
     here = case.site.environment

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from .. import runtimes
 from ..core.model import BY_MODULES, BindMount, JobSpec, RuntimeName, Staged
 from ..core.plan import (
     ChoiceId,
-    Gpus,
-    Launching,
-    Modules,
     Plan,
     Provider,
     Staging,
     Variable,
-    Wireup,
 )
 from ..core.remedy import command, shell_line
 from ..runtimes import limits
@@ -37,21 +32,10 @@ from . import (
     staging,
     wireup,
 )
-from .case import Case, DecisionLog, JobResources
+from .case import Case, DecisionLog, Start
 
 # Folders of an image: with the host's in their place nothing in it would run.
 SYSTEM = re.compile(r"/((usr/)?(local/)?(s?bin|lib\w*)(/.*)?|usr(/local)?|etc|opt|var)?")
-
-
-@dataclass(frozen=True)
-class Start:
-    """How the ranks start, and with what: the rest of a plan follows from it."""
-
-    resources: JobResources
-    launching: Launching
-    wireup: Wireup
-    modules: Modules
-    gpus: Gpus
 
 
 def decide(case: Case) -> Plan:
@@ -83,25 +67,21 @@ def _start(case: Case, log: DecisionLog) -> Start:
 
 def _plan(case: Case, start: Start, log: DecisionLog) -> Plan:
     """Decide what follows from how the ranks start, and check the whole."""
-    spec, site, resources = case.spec, case.site, start.resources
-    launching, controller = start.launching, start.wireup.controller
+    spec, site, resources, launching = case.spec, case.site, start.resources, start.launching
     partition.check(site, resources, log)
-    cpus = cpu.choose(case, resources, launching, controller, log)
-    connected = gloo_network.choose(case, resources, controller, log)
-    variables = (
-        *cpu.variables(resources),
-        *gloo_network.variables(case, resources, launching, controller, log),
-    )
-    libraries = host_mpi.choose(case, launching.launcher, controller, log)
-    staged = staging.choose(case, resources, launching, log)
+    cpus = cpu.choose(case, start, log)
+    connected = gloo_network.choose(case, start, log)
+    variables = (*cpu.variables(resources), *gloo_network.variables(case, start, log))
+    libraries = host_mpi.choose(case, start, log)
+    staged = staging.choose(case, start, log)
     interruption = requeue.choose(case, launching, staged, log)
     variables += requeue.variables(interruption)
     _kept(variables, site.environment, log)
-    process_group.gate(case, resources, launching, controller, log)
+    process_group.gate(case, start, log)
     execution.log_files(case, launching.scheduler, log)
-    execution.profiled(case, resources, launching, start.modules, log)
+    execution.profiled(case, start, log)
     brings_recipe = _brings_recipe(case, log)
-    _refused_by_others(case, resources, launching, log)
+    _refused_by_others(case, start, log)
     _dependency(case, log)
     return Plan(
         spec=spec,
@@ -193,15 +173,13 @@ def _imports(case: Case, log: DecisionLog) -> None:
             log.refuse("package-missing", what, image.how(f"{package}.version"), install)
 
 
-def _refused_by_others(
-    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
-) -> None:
+def _refused_by_others(case: Case, start: Start, log: DecisionLog) -> None:
     """Note what the site, the scheduler and the runtime refuse of what they are asked for."""
-    spec, site = case.spec, case.site
+    spec, site, resources, launching = case.spec, case.site, start.resources, start.launching
     if site.profile:
         site_rules.check(spec, resources, site, site.profile, log)
     if not site.remote_site:
-        staging.own_folders(case, resources, launching, log)
+        staging.own_folders(case, start, log)
     log.refusals += SCHEDULERS[launching.scheduler].refusals(spec, resources)
     log.refusals += limits.refusals(spec, launching.runtime)
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from ..contract.enums import Controller
 from ..contract.rank_command import ALL, parse_ranks
 from ..core.model import AGENTS, LauncherName, Resources, RuntimeName, SchedulerName
-from ..core.plan import ChoiceId, Launching, Modules
+from ..core.plan import ChoiceId, Launching
 from ..core.remedy import advice, change, command
 from ..core.site import Site
 from ..schedulers import capabilities
-from .case import Case, DecisionLog, RankResources, SettingName
+from .case import Case, DecisionLog, RankResources, SettingName, Start
 
 ASSUMED = "not on this machine; assumed on the nodes"
 BY_SRUN = (LauncherName.SRUN, *AGENTS)
@@ -237,15 +237,9 @@ def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
             log.refuse("output-pattern", what, f"--{option} is {file}", change(leave_out=[option]))
 
 
-def profiled(
-    case: Case,
-    resources: RankResources,
-    launching: Launching,
-    modules: Modules,
-    log: DecisionLog,
-) -> None:
+def profiled(case: Case, start: Start, log: DecisionLog) -> None:
     """Note the profiler's command and ranks; refuse what cannot run."""
-    profiling = case.spec.profiling
+    profiling, launching = case.spec.profiling, start.launching
     if profiling is None:
         return
     log.choose(
@@ -259,7 +253,7 @@ def profiled(
             "",
             change(leave_out=["launcher"]),
         )
-    tasks = resources.tasks
+    tasks = start.resources.tasks
     last = max((rank_range[-1] for rank_range in parse_ranks(profiling.ranks) or ()), default=0)
     if last >= tasks:
         log.refuse(
@@ -269,7 +263,7 @@ def profiled(
             change(profile_ranks=ALL),
         )
     name = shlex.split(profiling.command)[0]
-    brought = modules.names or case.site.remote_site
+    brought = start.modules.names or case.site.remote_site
     if launching.runtime is RuntimeName.NONE and not profiling.tool and not brought:
         log.refuse(
             "profiler-missing",

@@ -9,9 +9,9 @@ from ..contract.enums import Controller
 from ..contract.parts import NO_DISPLAY
 from ..contract.versions import older
 from ..core.model import BindMount, ImageInfo, InRun, JobSpec, LauncherName, MpiFlavour, RuntimeName
-from ..core.plan import ChoiceId, Launching, Network, Variable
+from ..core.plan import ChoiceId, Network, Variable
 from . import site_rules
-from .case import Case, DecisionLog, JobResources, Value
+from .case import Case, DecisionLog, JobResources, Start, Value
 
 MEASURED = (
     "measured on two CPU cores: without it training is 2 to 7 % slower, and half as fast while "
@@ -21,18 +21,16 @@ MB = 1 << 20
 AUTOTUNED = "autotune.csv"
 
 
-def choose(
-    case: Case, resources: JobResources, controller: Controller, log: DecisionLog
-) -> Network:
+def choose(case: Case, start: Start, log: DecisionLog) -> Network:
     """Choose which interfaces Gloo may use; MPI and NCCL choose by themselves or by the site's."""
     interfaces = case.spec.network_interfaces
-    if controller is not Controller.GLOO:
+    if start.wireup.controller is not Controller.GLOO:
         return Network(interfaces)
     if interfaces:
         log.choose(
             ChoiceId.NETWORK_INTERFACES, ",".join(interfaces), case.why(ChoiceId.NETWORK_INTERFACES)
         )
-    elif resources.nodes == 1:
+    elif start.resources.nodes == 1:
         log.choose(ChoiceId.NETWORK_INTERFACES, "loopback", "all ranks are on one node")
     else:
         reason = "each node uses the one that routes to rank 0's node"
@@ -40,26 +38,20 @@ def choose(
     return Network(interfaces)
 
 
-def variables(
-    case: Case,
-    resources: JobResources,
-    launching: Launching,
-    controller: Controller,
-    log: DecisionLog,
-) -> tuple[Variable, ...]:
+def variables(case: Case, start: Start, log: DecisionLog) -> tuple[Variable, ...]:
     """Return the variables that Horovod, MPI in containers and the site's network need."""
-    site, by_mpi = case.site, controller is Controller.MPI
-    needed = [*_horovod(case, launching, controller, log)]
-    if by_mpi and launching.runtime is not RuntimeName.NONE:
+    site, by_mpi = case.site, start.wireup.controller is Controller.MPI
+    needed = [*_horovod(case, start, log)]
+    if by_mpi and start.launching.runtime is not RuntimeName.NONE:
         needed += _mpi_in_containers(case)
     if by_mpi:
-        needed += [*_give_way(case, resources, log), *_abort_late(case.image)]
-    if launching.launcher is LauncherName.MPIRUN:  # the host's: the ranks do so themselves
+        needed += [*_give_way(case, start.resources, log), *_abort_late(case.image)]
+    if start.launching.launcher is LauncherName.MPIRUN:  # the host's: the ranks do so themselves
         needed.append(Variable(*NO_DISPLAY, "hwloc connects to no X display of the node"))
     if by_mpi and case.image.mpi is MpiFlavour.MPICH and not case.spec.host_mpi:
         _may_hang(case.image, log)
     if site.profile:
-        needed += site_rules.variables(case.spec, resources, site.profile)
+        needed += site_rules.variables(case.spec, start.resources, site.profile)
     return tuple(needed)
 
 
@@ -122,9 +114,7 @@ def _may_hang(image: ImageInfo, log: DecisionLog) -> None:
         )
 
 
-def _horovod(
-    case: Case, launching: Launching, controller: Controller, log: DecisionLog
-) -> Iterator[Variable]:
+def _horovod(case: Case, start: Start, log: DecisionLog) -> Iterator[Variable]:
     """Yield HOROVOD_* as asked."""
     tuning = case.spec.tuning
 
@@ -145,17 +135,16 @@ def _horovod(
     if (cycle := tuning.cycle_time_ms) is not None:
         yield chosen(ChoiceId.CYCLE_TIME_MS, cycle, "HOROVOD_CYCLE_TIME", f"{cycle:g}")
     if tuning.start_timeout is not None:
-        yield from _start(case, tuning.start_timeout, launching.launcher, controller, log)
+        yield from _start_timeout(case, tuning.start_timeout, start, log)
 
 
-def _start(
-    case: Case, limit: int, launcher: LauncherName, controller: Controller, log: DecisionLog
-) -> Iterator[Variable]:
+def _start_timeout(case: Case, limit: int, start: Start, log: DecisionLog) -> Iterator[Variable]:
     seconds, why = str(limit), case.why(ChoiceId.START_TIMEOUT)
+    launcher = start.launching.launcher
     if launcher is LauncherName.HOROVODRUN:
         reason = "--start-timeout, for horovodrun's own checks"
         yield Variable("HOROVOD_START_TIMEOUT", seconds, reason)
-    if controller is Controller.GLOO:
+    if start.wireup.controller is Controller.GLOO:
         yield Variable("HOROVOD_GLOO_TIMEOUT_SECONDS", seconds, why)
         log.choose(ChoiceId.START_TIMEOUT, limit, why)
     elif launcher is not LauncherName.HOROVODRUN:

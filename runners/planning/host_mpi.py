@@ -7,7 +7,7 @@ from ..core.model import ImageInfo, LauncherName, MpiFlavour, RuntimeName
 from ..core.plan import ChoiceId, Modules
 from ..core.remedy import change, command
 from ..core.site import HostMpi
-from .case import Case, DecisionLog
+from .case import Case, DecisionLog, Start
 
 # Those whose ranks are each in a container of their own.
 LAUNCHERS = (LauncherName.SRUN, LauncherName.MPIRUN, LauncherName.MPIEXEC)
@@ -20,11 +20,10 @@ FAMILY = {
 }
 
 
-def choose(
-    case: Case, launcher: LauncherName, controller: Controller, log: DecisionLog
-) -> HostMpi | None:
+def choose(case: Case, start: Start, log: DecisionLog) -> HostMpi | None:
     """Return the libraries of the host's MPI, if they are to go into the image."""
     site, image = case.site, case.image
+    launcher, controller = start.launching.launcher, start.wireup.controller
     if not case.spec.host_mpi:
         return None
     if controller is not Controller.MPI:

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from ..contract.enums import GATED, Controller, ProcessGroup
-from ..core.model import AGENTS, BY_MODULES, LauncherName, RuntimeName
-from ..core.plan import ChoiceId, Launching
+from ..core.model import AGENTS, BY_MODULES, RuntimeName
+from ..core.plan import ChoiceId
 from ..core.remedy import Remedy, change, command
 from ..core.trainer import Framework, Trainer
-from .case import Case, DecisionLog, RankResources
+from .case import Case, DecisionLog, Start
 
 # Packaged trainers without --exchange: the one that does the same by torch.distributed.
 WITH_TORCH = {"minimal_torch": "minimal_ddp"}
 
 
-def gate(
-    case: Case,
-    resources: RankResources,
-    launching: Launching,
-    controller: Controller,
-    log: DecisionLog,
-) -> None:
+def gate(case: Case, start: Start, log: DecisionLog) -> None:
     """Say what the gate checks of several ranks, and what initializes their process group."""
-    size, spec = resources.tasks, case.spec
+    size, spec = start.resources.tasks, case.spec
     if spec.trainer.is_alone:
         _refuse_several(case, size, log)
     else:
-        _refuse_another_world(case, launching.launcher, controller, log)
+        _refuse_another_world(case, start, log)
     if not spec.gate:
         log.choose(
             ChoiceId.GATE, False, case.why(ChoiceId.GATE), "independent ranks count as a success"
@@ -50,11 +44,9 @@ def _refuse_several(case: Case, size: int, log: DecisionLog) -> None:
         log.refuse("one-process", what, "each would do all of it", change(leave_out=leave_out))
 
 
-def _refuse_another_world(
-    case: Case, launcher: LauncherName, controller: Controller, log: DecisionLog
-) -> None:
+def _refuse_another_world(case: Case, start: Start, log: DecisionLog) -> None:
     """Refuse a packaged trainer whose framework is not there, or told of no other rank."""
-    trainer, image = case.spec.trainer, case.image
+    trainer, image, launcher = case.spec.trainer, case.image, start.launching.launcher
     what = f"{trainer.name} creates its process group with {trainer.world}"
     if trainer.world is ProcessGroup.HOROVOD and image.fact("horovod.version") == "none":
         into = command("runner", "build", "horovod", "--into", image.path)
@@ -69,7 +61,7 @@ def _refuse_another_world(
     elif trainer.world in (ProcessGroup.HOROVOD, ProcessGroup.TENSORFLOW) and launcher in AGENTS:
         why = f"{launcher} prepares its ranks for torch.distributed only"
         log.refuse("agents-world", what, why, *_with_torch(trainer), change(leave_out=["launcher"]))
-    elif trainer.world is ProcessGroup.HOROVOD and controller is Controller.NONE:
+    elif trainer.world is ProcessGroup.HOROVOD and start.wireup.controller is Controller.NONE:
         why = f"Horovod is not prepared with --controller {Controller.NONE}"
         log.refuse("world-without-controller", what, why, change(leave_out=["controller"]))
 

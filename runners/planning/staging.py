@@ -17,7 +17,7 @@ from ..core.site import Site
 from ..runtimes.limits import FILES, STORES
 from ..schedulers import SCHEDULERS, capabilities
 from . import cost_model, partition
-from .case import Case, DecisionLog, JobResources
+from .case import Case, DecisionLog, JobResources, Start
 from .cost_model import ONE_SERVER, PARALLEL
 
 UNKNOWN_DISK = 20 * 10**9  # bytes that a node is taken to have room for where Slurm does not say
@@ -53,12 +53,12 @@ TEMPORARY = ("tmpfs", "ramfs")
 SHARED = ("RUNNER_SCRATCH", "SCRATCH", "PSCRATCH", "HOME")
 
 
-def choose(case: Case, resources: JobResources, launching: Launching, log: DecisionLog) -> Staging:
+def choose(case: Case, start: Start, log: DecisionLog) -> Staging:
     """Choose what reaches the nodes' own disks first, and how the image is read."""
     profile = case.site.profile
     root = profile.paths.get(OF_SITE, "") if profile else ""
-    data = _data(case, resources, launching, log)
-    return Staging(data, _image(case, resources, launching, log), case.image.offset, root)
+    data = _data(case, start, log)
+    return Staging(data, _image(case, start, log), case.image.offset, root)
 
 
 def cannot(launching: Launching) -> str:
@@ -90,40 +90,31 @@ def too_small(size: int, site: Site, resources: JobResources) -> str:
     return f"a node's disk, {disk / 10**9:.0f} GB" if disk else "every node has room for"
 
 
-def _image(
-    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
-) -> ImageAccess:
+def _image(case: Case, start: Start, log: DecisionLog) -> ImageAccess:
     """Choose how the image is read: in place, by one mount, copied to the nodes, or unpacked."""
-    requested, why = case.spec.stage_image, _cannot_send(case.image, launching)
-    auto = requested is None
-    if requested is not None and requested is not ImageAccess.IN_PLACE:
+    requested, why = case.spec.stage_image, _cannot_send(case.image, start.launching)
+    if requested and requested is not ImageAccess.IN_PLACE:
         return _as_asked(requested, why, case, log)
+    auto = requested is None
+    by_default = auto or case.is_unasked(ChoiceId.STAGE_IMAGE)
     mounts = not why and case.site.fuse and case.image.offset
-    if (
-        mounts
-        and signals_end_mounts(case.spec, case.site)
-        and (auto or case.is_unasked(ChoiceId.STAGE_IMAGE))
-    ):
+    if mounts and by_default and signals_end_mounts(case.spec, case.site):
         kind = f"ProctrackType={case.site.proctrack}"
         reason = f"with {kind} signals would end a mount of each rank's own"
         log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED.value, reason)
         return ImageAccess.MOUNTED
-    best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case, resources)
-    if auto and not why and best is ImageAccess.IN_PLACE and _shared(case, resources):
-        log.choose(
-            ChoiceId.STAGE_IMAGE,
-            ImageAccess.MOUNTED.value,
-            _shared(case, resources),
-            MEASURED_MOUNT,
-        )
-        return ImageAccess.MOUNTED
-    if auto:
-        log.choose(ChoiceId.STAGE_IMAGE, best.value, reason, "" if why else MEASURED_IMAGE)
-        return best
-    if best is not ImageAccess.IN_PLACE:
-        advice = f"--stage-image auto would stage it: {reason}"
-        log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE.value, advice, MEASURED_IMAGE)
-    return ImageAccess.IN_PLACE
+    best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case, start.resources)
+    evidence = "" if why else MEASURED_IMAGE
+    if not auto:
+        if best is not ImageAccess.IN_PLACE:
+            advice = f"--stage-image auto would stage it: {reason}"
+            log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE.value, advice, evidence)
+        return ImageAccess.IN_PLACE
+    shared = "" if why else _shared(case, start.resources)
+    if shared and best is ImageAccess.IN_PLACE:
+        best, reason, evidence = ImageAccess.MOUNTED, shared, MEASURED_MOUNT
+    log.choose(ChoiceId.STAGE_IMAGE, best.value, reason, evidence)
+    return best
 
 
 def _as_asked(requested: ImageAccess, why_not: str, case: Case, log: DecisionLog) -> ImageAccess:
@@ -178,15 +169,13 @@ def _image_worth_it(case: Case, resources: JobResources) -> tuple[ImageAccess, s
     return way, why
 
 
-def _data(
-    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
-) -> DataAccess:
+def _data(case: Case, start: Start, log: DecisionLog) -> DataAccess:
     """Note what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for dataset in spec.data:
         if dataset.origin:
             log.choose(ChoiceId.DATA, str(dataset.path), dataset.origin)
-    requested, why = spec.stage_data, cannot(launching)
+    requested, why = spec.stage_data, cannot(start.launching)
     if requested is DataAccess.COPIED and not spec.data:
         log.refuse(
             "stage-data-without-data",
@@ -206,7 +195,7 @@ def _data(
         log.choose(ChoiceId.STAGE_DATA, access.value, case.why(ChoiceId.STAGE_DATA))
         return access
     elif requested is None and spec.data:
-        staged, reason = (False, why) if why else _data_worth_it(case, resources)
+        staged, reason = (False, why) if why else _data_worth_it(case, start.resources)
         many = sum(dataset.files for dataset in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
         log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA * many)
@@ -237,16 +226,16 @@ def _data_worth_it(case: Case, resources: JobResources) -> tuple[bool, str]:
     return True, f"{shown} for {nodes} nodes: read once instead of by each node in each epoch"
 
 
-def own_folders(
-    case: Case, resources: JobResources, launching: Launching, log: DecisionLog
-) -> None:
+def own_folders(case: Case, start: Start, log: DecisionLog) -> None:
     """Refuse what nodes do not see; a cluster of one node may be this machine itself."""
-    chosen = partition.of(case.site, resources)
-    if not capabilities(launching.scheduler).queue or (chosen is not None and chosen.nodes == 1):
+    chosen = partition.of(case.site, start.resources)
+    if not capabilities(start.launching.scheduler).queue or (
+        chosen is not None and chosen.nodes == 1
+    ):
         return
     tops = filter(None, map(case.site.environment.get, SHARED))
     top = next((top for top in tops if not _own(Path(top))), "/shared")
-    for subject, path, remedy in _used(case, launching.runtime, top):
+    for subject, path, remedy in _used(case, start.launching.runtime, top):
         why = unseen(path, case.filesystems.get(path, ""))
         if why:
             log.refuse(
