@@ -80,17 +80,6 @@ def prepare(plan: Plan) -> list[str]:
     return [*command, str(plan.spec.image.path)] if command else []
 
 
-def seen(plan: Plan, folder: str) -> list[str]:
-    """Return the line that shows one more folder, as bash reads it, to what runs in the image.
-
-    Others than Apptainer and Singularity show the home, where it mostly lies, or everything.
-    """
-    if RUNTIMES[plan.launching.runtime].argv is not command_lines.apptainer:
-        return []
-    name = f"{plan.launching.runtime.upper()}_BIND"
-    return [f'export {name}="${{{name}:+${name},}}{folder}"']
-
-
 def own_names(plan: Plan) -> list[str]:
     """Return the names under which the job's shell exports the user's own variables."""
     runtime = RUNTIMES[plan.launching.runtime]

@@ -12,10 +12,9 @@ from ..contract.exit_codes import EXIT_HOST_MPI, EXIT_NOT_VERIFIED
 from ..contract.parts import AROUND, MPICHECK, RANK, SSH_AROUND
 from ..core import gpus, quoting
 from ..core.job_record import JobPaths
-from ..core.model import BY_MODULES, GpuVendor, LauncherName, RuntimeName
+from ..core.model import GpuVendor, LauncherName
 from ..core.plan import Plan
 from ..core.quoting import Expanded
-from ..runtimes.limits import STORES
 from ..schedulers import SCHEDULERS
 from . import launchers
 
@@ -90,17 +89,6 @@ def image_check(plan: Plan) -> list[str]:
         f"  exit {EXIT_NOT_VERIFIED}",
         "fi",
     ]
-
-
-def image_gone(plan: Plan, again: str) -> list[str]:
-    """Return the check that a file or folder of the image is there; none for names in a store."""
-    image = plan.spec.image
-    if plan.launching.runtime in STORES or image.brought_by == BY_MODULES:
-        return []
-    path = image.path / "bin/python" if plan.launching.runtime is RuntimeName.NONE else image.path
-    words = shlex.quote(f"runner: the image of this kernel is gone: {path}")
-    tell = f"echo {words} >&2; echo {shlex.quote(f'  try: {again}')} >&2"
-    return [f"[ -e {shlex.quote(str(path))} ] || {{ {tell}; exit 1; }}"]
 
 
 def prepare(plan: Plan) -> list[str]:

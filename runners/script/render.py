@@ -1,4 +1,4 @@
-"""Plan -> the text of the scripts: the sections of each, in their order. Pure.
+"""Plan -> the text of a job's scripts: the sections of each, in their order. Pure.
 
 What a section says stands in the module of its name; tokens become text in core/quoting.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 
-from .. import runtimes
 from ..core.job_record import JobPaths
 from ..core.model import LauncherName
 from ..core.plan import Plan
@@ -18,9 +17,9 @@ from . import environment, exit_trap, ranks, stage_lines
 
 def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     """Return the script of a job that trains; `cwd` is the folder in which it runs."""
-    return _text(
-        _directives(plan, paths, cwd),  # what the scheduler reads
-        _header(plan, paths, cwd),  # the choices, the run's folder
+    return joined(
+        directives(plan, paths, cwd),  # what the scheduler reads
+        header(plan, paths, cwd),  # the choices, the run's folder
         exit_trap.opening(plan),  # how it ends, whatever comes
         ranks.image_check(plan),
         environment.modules(plan),
@@ -34,27 +33,12 @@ def render(plan: Plan, paths: JobPaths, cwd: str) -> str:
     )
 
 
-def session(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "") -> str:
-    """Return the script of a job that runs `line`, which goes by `enter`, and starts no ranks.
-
-    `by_hand` is the command that starts it again, where that is at a terminal.
-    """
-    return _text(
-        _directives(plan, paths, cwd),
-        _header(plan, paths, cwd, at_terminal=by_hand),
-        exit_trap.opening(plan),
-        stage_lines.of(plan, paths),
-        ranks.ssh_nodes(plan),
-        exit_trap.around(plan, line),
-    )
-
-
 def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
     """Return the script that runs a command as the ranks run: in their image, with their mounts.
 
     It is started by hand, by a step beside the ranks, or by a job that has none.
     """
-    return _text(
+    return joined(
         [
             "#!/bin/bash",
             f"# Written by runner {__version__}: a command in the container of this run.",
@@ -70,36 +54,18 @@ def enter(plan: Plan, paths: JobPaths, cwd: str) -> str:
     )
 
 
-def kernel(plan: Plan, paths: JobPaths, again: str) -> str:
-    """Return the script of a Jupyter kernel: its connection file, then the command in the image.
-
-    It stays in the folder of the notebook. `again` is the command that writes it again.
-    """
-    return _text(
-        [
-            "#!/bin/bash",
-            f"# Written by runner {__version__}: a Jupyter kernel. Written again by: {again}",
-            f"run={shlex.quote(str(paths.root))}",
-            "connection=$1; shift",
-        ],
-        ranks.image_gone(plan, again),
-        [*environment.modules(plan), *environment.NO_STEP],
-        environment.lines(plan, paths),
-        [*runtimes.seen(plan, '$(dirname "$connection")'), ranks.one(plan, paths)],
-    )
-
-
-def _text(*sections: list[str]) -> str:
+def joined(*sections: list[str]) -> str:
     """Return the sections, of which some are empty, with a blank line between."""
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def _directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+def directives(plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
+    """Return the lines that the scheduler reads, after that which names the shell."""
     scheduler = SCHEDULERS[plan.launching.scheduler]
     return [scheduler.SHEBANG, *scheduler.directives(plan, paths, cwd)]
 
 
-def _header(plan: Plan, paths: JobPaths, cwd: str, at_terminal: str = "") -> list[str]:
+def header(plan: Plan, paths: JobPaths, cwd: str, at_terminal: str = "") -> list[str]:
     """Return how it is started again, all choices with their reasons, and the run's folder."""
     scheduler = SCHEDULERS[plan.launching.scheduler]
     by_hand = at_terminal or scheduler.by_hand(paths)

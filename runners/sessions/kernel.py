@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from .. import runtimes
 from ..core import atomic, shell
 from ..core.errors import Refused, UsageError
 from ..core.job_record import JobPaths
+from ..core.model import BY_MODULES, RuntimeName
 from ..core.plan import Plan
+from ..core.version import __version__
 from ..launching import private_folder
 from ..launching.run_folder import claimed, copy_injob
-from ..script import render
+from ..runtimes.limits import FILES, STORES
+from ..script import environment, ranks, render
 
 SPEC = "kernel.json"
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # jupyter_client, kernelspec.py
@@ -68,7 +72,48 @@ def draft(name: str, folder: Path, plan: Plan, again: str) -> Kernel:
         "interrupt_mode": "message",
         "metadata": {"debugger": True},
     }
-    return Kernel(paths, plan, json.dumps(spec, indent=1), render.kernel(plan, paths, again))
+    return Kernel(paths, plan, json.dumps(spec, indent=1), _script(plan, paths, again))
+
+
+def _script(plan: Plan, paths: JobPaths, again: str) -> str:
+    """Return the script of a Jupyter kernel: its connection file, then the command in the image.
+
+    It stays in the folder of the notebook. `again` is the command that writes it again.
+    """
+    return render.joined(
+        [
+            "#!/bin/bash",
+            f"# Written by runner {__version__}: a Jupyter kernel. Written again by: {again}",
+            f"run={shlex.quote(str(paths.root))}",
+            "connection=$1; shift",
+        ],
+        _image_gone(plan, again),
+        [*environment.modules(plan), *environment.NO_STEP],
+        environment.lines(plan, paths),
+        [*_shown(plan, '$(dirname "$connection")'), ranks.one(plan, paths)],
+    )
+
+
+def _image_gone(plan: Plan, again: str) -> list[str]:
+    """Return the check that a file or folder of the image is there; none for names in a store."""
+    image = plan.spec.image
+    if plan.launching.runtime in STORES or image.brought_by == BY_MODULES:
+        return []
+    path = image.path / "bin/python" if plan.launching.runtime is RuntimeName.NONE else image.path
+    words = shlex.quote(f"runner: the image of this kernel is gone: {path}")
+    tell = f"echo {words} >&2; echo {shlex.quote(f'  try: {again}')} >&2"
+    return [f"[ -e {shlex.quote(str(path))} ] || {{ {tell}; exit 1; }}"]
+
+
+def _shown(plan: Plan, folder: str) -> list[str]:
+    """Return the line that shows one more folder, as bash reads it, to what runs in the image.
+
+    Others than Apptainer and Singularity show the home, where it mostly lies, or everything.
+    """
+    if plan.launching.runtime not in FILES:
+        return []
+    name = f"{plan.launching.runtime.upper()}_BIND"
+    return [f'export {name}="${{{name}:+${name},}}{folder}"']
 
 
 def write(kernel: Kernel) -> None:

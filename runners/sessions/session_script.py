@@ -15,7 +15,7 @@ from ..core.plan import ChoiceId, Interruption, Plan
 from ..core.quoting import Expanded
 from ..planning import requeue
 from ..schedulers import SCHEDULERS, capabilities, slurm_script
-from ..script import ranks, render
+from ..script import exit_trap, ranks, render, stage_lines
 
 # Choices about ranks, of which a session has none, and about the restarts that it does not get.
 ABOUT_RANKS = (
@@ -104,7 +104,7 @@ def served(plan: Plan, paths: JobPaths, cwd: str, server: str, folder: str, towa
     """Return the script of a job that serves pages; `towards` is "" for those of its own node."""
     argv = ["bash", str(paths.enter), runtimes.python(plan), str(paths.injob), SERVE]
     argv += [server, str(paths.private), folder, Expanded("$own"), towards]
-    return render.session(plan, paths, cwd, SERVED.format(command=quoting.join(argv)))
+    return _script(plan, paths, cwd, SERVED.format(command=quoting.join(argv)))
 
 
 def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: bool) -> str:
@@ -113,7 +113,22 @@ def interactive(plan: Plan, paths: JobPaths, cwd: str, command: list[str], pty: 
     steps = SCHEDULERS[plan.launching.scheduler].STEPS
     alone = steps.within(1, pty) if steps else []
     line, again = quoting.join([*alone, *inside]), quoting.join(allocation(plan, paths))
-    return render.session(plan, paths, cwd, line, again)
+    return _script(plan, paths, cwd, line, again)
+
+
+def _script(plan: Plan, paths: JobPaths, cwd: str, line: str, by_hand: str = "") -> str:
+    """Return the script of a job that runs `line`, which goes by `enter`, and starts no ranks.
+
+    `by_hand` is the command that starts it again, where that is at a terminal.
+    """
+    return render.joined(
+        render.directives(plan, paths, cwd),
+        render.header(plan, paths, cwd, at_terminal=by_hand),
+        exit_trap.opening(plan),
+        stage_lines.of(plan, paths),
+        ranks.ssh_nodes(plan),
+        exit_trap.around(plan, line),
+    )
 
 
 def allocation(plan: Plan, paths: JobPaths) -> list[str]:
