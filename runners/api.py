@@ -24,11 +24,11 @@ from .core.plan import Plan
 from .core.progress import Listener
 from .core.remedy import command
 from .explain.explanation import Explanation
-from .jobs import find_run, job_status, logs
-from .jobs.logs import JobLog
+from .jobs import find_run, job_status
 from .launching import gather, submit
 from .launching.submit import LaunchRequest
-from .monitoring import end, follow, run_group, run_status
+from .monitoring import end, follow, job_log, run_group, run_status
+from .monitoring.job_log import JobLog
 from .monitoring.run_status import RunStatus as RunStatus
 from .settings import config, trainers
 from .settings.table import SETTINGS
@@ -174,7 +174,7 @@ class Job:
         Lines of Slurm and of the runner itself belong to no rank and are always there.
         """
         log = JobLog(Path(self._run[1].log))
-        pieces = logs.so_far(log, None if rank is None else {rank})
+        pieces = job_log.so_far(log, None if rank is None else {rank})
         lines = [line + b"\n" for piece in pieces for line in piece]
         return b"".join(lines).decode("utf-8", "replace")
 

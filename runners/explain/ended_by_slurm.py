@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
-from ..jobs.logs import MISSING_RANK, MISSING_RANKS
 from ..schedulers.base import clock, limit_seconds
 from . import pace
 from .explanation import Alternative, Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import finding
 from .fixes import AGAIN, go_on, logs_of, resume, saves, since
+from .lost_ranks import MISSING_RANK, MISSING_RANKS
 
 # slurmstepd: `*** JOB 1 ON n1 CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***`
 CANCELLED = LogPattern(" CANCELLED AT ", r"^slurmstepd.*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ ")

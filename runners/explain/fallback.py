@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..core.job_record import JobState
 from ..core.remedy import command
-from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import finding
 from .fixes import logs
+from .lost_ranks import exit_code as exit_code_of
 
 SHOWN = 8  # lines of a failure that nobody knows
 TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end

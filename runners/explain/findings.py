@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from ..core.diagnosis import Severity
 from ..core.remedy import Remedy
-from ..jobs.logs import exit_code as exit_code_of
 from .explanation import Certainty, Explanation
 from .facts import Facts, Line
+from .lost_ranks import exit_code as exit_code_of
 
 # Words of an error or an address, and what `runner data fetch` calls that dataset
 FETCHED_AS = {r"fashion-?mnist": "fashion-mnist", "mnist": "mnist", r"cifar-?10": "cifar10-python"}

@@ -12,9 +12,9 @@ from itertools import takewhile
 
 from ..contract import failure_kinds as kinds
 from ..contract.log_text import OF_A_TYPE, OF_RANK, TIME
-from ..jobs.logs import exit_code
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 from .findings import BETWEEN_ERRORS
+from .lost_ranks import exit_code
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
 FOLLOWS = ("Terminated", "Exited with exit code 143", "died from signal 15")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..core.remedy import Value, change
-from ..jobs import metrics_tail, wording
+from ..core.text import span
+from ..jobs import metrics_tail
 from ..schedulers.base import clock
 from .explanation import Alternative
 from .facts import Facts
@@ -28,7 +29,7 @@ def needed_seconds(facts: Facts, seconds: int) -> int:
 
 
 def in_words(facts: Facts, needed: int) -> str:
-    text = f"at its pace all steps need {wording.span(needed)}: it cannot finish within it"
+    text = f"at its pace all steps need {span(needed)}: it cannot finish within it"
     several = ", but in several starts that resume from checkpoints"
     return text + several if saves(facts) else text
 

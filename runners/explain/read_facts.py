@@ -15,9 +15,8 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import Resources, SchedulerName
 from ..core.plan_record import PlanRecord
-from ..jobs import logs
 from ..settings import trainers
-from . import first_failure, read_log
+from . import first_failure, lost_ranks, read_log
 from .facts import Facts, Failure, FirstFailure, LogFacts, LogPattern
 
 # What a record's field holds, a text if it is not here; in a list, all it has are of one form.
@@ -113,7 +112,7 @@ def exit_code(paths: JobPaths, job: Job) -> int | None:
     failed = first(paths, job)
     if failed is None:
         return None
-    return failed.record.exit_code if failed.record else logs.exit_code(failed.how)
+    return failed.record.exit_code if failed.record else lost_ranks.exit_code(failed.how)
 
 
 def failures(paths: JobPaths) -> tuple[Failure, ...]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..contract import log_text
 from ..contract.log_text import plain
 from ..core.files import open_regular
-from ..jobs import logs
+from . import lost_ranks
 from .facts import Line, LogFacts, LogPattern, Lost
 
 PIECE = 1 << 20  # bytes
@@ -225,7 +225,7 @@ def _parted(piece: bytes, start: int, stop: int) -> tuple[int | None, str, str]:
 
 def _lost(lines: Sequence[Line]) -> tuple[Lost, ...]:
     """Return the ranks that somebody says were lost, in the order of the log."""
-    lost = ((line, logs.lost_ranks(line.text)) for line in sorted(set(lines), key=NUMBER))
+    lost = ((line, lost_ranks.lost_ranks(line.text)) for line in sorted(set(lines), key=NUMBER))
     return tuple(
         Lost(rank, named[1], named[2], line) for line, named in lost if named for rank in named[0]
     )

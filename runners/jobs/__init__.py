@@ -1,1 +1,1 @@
-"""Runs on disk and their jobs: find them, their state, logs, metrics."""
+"""Runs on disk and their jobs: find them, their state, metrics."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
-from ..jobs import job_status, wording
-from ..jobs.logs import JobLog, concerns, is_startup_noise, rank_of, says_end
+from ..jobs import job_status
 from ..schedulers import SCHEDULERS
+from . import wording
+from .job_log import JobLog, concerns, is_startup_noise, rank_of, says_end
 from .stall_notice import Stalls
 
 SECONDS_BETWEEN_PLACES = 30.0  # in the queue: Slurm is asked for all that wait

@@ -14,10 +14,10 @@ from ..explain import read_facts
 from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail
 from ..jobs.find_run import Runs
-from ..jobs.wording import reason_in_words
 from . import end, resource_use, stall_notice
 from .resource_use import RunUse
 from .stalls import Stall
+from .wording import reason_in_words
 
 NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
 

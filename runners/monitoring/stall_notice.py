@@ -17,7 +17,8 @@ from ..core import atomic, files, shell, trust
 from ..core.errors import RunnerError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
-from ..jobs import metrics_tail, wording
+from ..core.text import span
+from ..jobs import metrics_tail
 from ..jobs.metrics_tail import Reading
 from ..schedulers import SCHEDULERS
 from ..settings import config
@@ -74,8 +75,8 @@ class Stalls:
         if needed is None:
             return ""
         return (
-            f"at this pace the training needs {wording.span(needed)} more, and its limit comes in "
-            f"{wording.span(left)}: a longer --time, or --requeue, which resumes from checkpoints"
+            f"at this pace the training needs {span(needed)} more, and its limit comes in "
+            f"{span(left)}: a longer --time, or --requeue, which resumes from checkpoints"
         )
 
     def poll(self) -> Stall | None:

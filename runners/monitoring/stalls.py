@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contract.log_text import harmless
-from ..jobs.logs import MISSING_RANK, MISSING_RANKS
+from ..explain.lost_ranks import MISSING_RANK, MISSING_RANKS
 from ..jobs.metrics_tail import Reading
 from . import rank_samples
 from .rank_samples import RankSample, TableRow

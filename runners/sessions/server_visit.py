@@ -11,9 +11,9 @@ from ..contract.exit_codes import EXIT_NOT_SERVED
 from ..contract.web_server import http_status
 from ..core import files, places
 from ..core.job_record import Job, JobPaths, JobState, Status
-from ..jobs import job_status, wording
+from ..jobs import job_status
 from ..launching import private_folder
-from ..monitoring import end
+from ..monitoring import end, wording
 from ..monitoring.end import JobEnd
 from ..schedulers import capabilities
 from . import server_address

@@ -12,9 +12,10 @@ from ..core import quoting, shell, trust
 from ..core.errors import NotFound, Refused, SystemFault, UsageError
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.progress import Listener
-from ..jobs import job_status, wording
+from ..jobs import job_status
 from ..launching import run_folder
 from ..launching.run_folder import Draft
+from ..monitoring import wording
 from ..schedulers import SCHEDULERS, slurm, slurm_script
 from . import session_script
 

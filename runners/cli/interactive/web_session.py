@@ -11,8 +11,8 @@ import click
 
 from ...core import files
 from ...core.job_record import Job
-from ...jobs import wording
 from ...jobs.find_run import Run
+from ...monitoring import wording
 from ...sessions import servers
 from ...sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from ...sessions.servers import ServerDraft

@@ -14,9 +14,9 @@ import click
 from ...core import diagnosis
 from ...core.errors import NotFound, UsageError
 from ...core.text import first_few
-from ...jobs import job_status, wording
+from ...jobs import job_status
 from ...jobs.find_run import Runs
-from ...monitoring import end, run_group
+from ...monitoring import end, run_group, wording
 from .. import options, printer
 from . import job_end
 

@@ -12,9 +12,9 @@ import click
 
 from ...core.command_signals import Interrupted
 from ...core.job_record import Job, JobPaths, Status
-from ...jobs.logs import last
 from ...monitoring import follow, run_group
 from ...monitoring.follow import Follower, Screen
+from ...monitoring.job_log import last
 from .. import printer, progress
 from . import job_end
 

@@ -10,9 +10,8 @@ import click
 
 from ...core import command_signals
 from ...core.job_record import Job, JobPaths, JobState, Status
-from ...jobs import wording
 from ...jobs.find_run import Runs
-from ...monitoring import run_group
+from ...monitoring import run_group, wording
 from ...monitoring.run_group import GroupNews, RunResult
 from ...scale import ranking
 from .. import printer

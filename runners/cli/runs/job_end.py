@@ -12,9 +12,9 @@ from ...contract.log_text import harmless
 from ...core.command_line import CommandLine
 from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
+from ...core.text import span
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
-from ...jobs import wording
-from ...monitoring import end
+from ...monitoring import end, wording
 from ...monitoring.end import JobEnd
 from ...settings import suggest
 from .. import printer
@@ -73,7 +73,7 @@ def tell_success(ended: JobEnd) -> None:
     """Say that a job that was waited for ended well, and after how long."""
     status = ended.status
     if status.state == JobState.COMPLETED:
-        after = f" after {wording.span(status.elapsed)}" if status.elapsed else ""
+        after = f" after {span(status.elapsed)}" if status.elapsed else ""
         printer.tell(f"job {ended.job.id}: {wording.describe(status)}{after}")
 
 

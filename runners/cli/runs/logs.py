@@ -6,9 +6,8 @@ import sys
 
 import click
 
-from ...jobs import logs
-from ...jobs.logs import SilentRanks
-from ...monitoring import end
+from ...monitoring import end, job_log
+from ...monitoring.job_log import SilentRanks
 from .. import options, printer
 from . import follow, job_end
 from .follow import Plain
@@ -50,7 +49,7 @@ def logs_command(
         job_end.finish(ended, ranks)
         sys.exit(ended.exit_code)
     shown = Plain()
-    for part in logs.read(job_record, ranks, tail):
+    for part in job_log.read(job_record, ranks, tail):
         if isinstance(part, SilentRanks):
             who = f"rank {', '.join(map(str, part.ranks))}"
             printer.tell(f"{who} wrote nothing; --all shows what others wrote")

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...core.job_record import Job, JobState
 from ...core.remedy import change
-from ...jobs import wording
+from ...core.text import span
 from ...jobs.find_run import Runs
-from ...monitoring import run_status, stalls
+from ...monitoring import run_status, stalls, wording
 from ...monitoring.resource_use import RunUse
 from ...monitoring.run_status import RunDetails, RunStatus
 from ...settings import suggest
@@ -82,8 +82,8 @@ def row(status: RunStatus) -> list[str]:
         status.folder.name,
         status.state.value,
         status.nodes,
-        wording.span(status.elapsed),
-        wording.span(status.left),
+        span(status.elapsed),
+        span(status.left),
         step(status),
         "" if status.loss is None else f"{status.loss:.4g}",
         rate(status),
@@ -110,8 +110,8 @@ def in_words(known: RunDetails) -> dict[str, Any]:
     row: dict[str, Any] = {
         **details(known),
         "state": status.state.value,
-        "elapsed": wording.span(status.elapsed),
-        "left": wording.span(status.left),
+        "elapsed": span(status.elapsed),
+        "left": span(status.left),
         "step": step(status),
         "rate": rate(status),
         "varied": varied(status.varied),

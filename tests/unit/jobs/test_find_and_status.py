@@ -17,7 +17,7 @@ from runners.core.model import SchedulerName
 from runners.explain import read_facts
 from runners.injob.rank import problems
 from runners.injob.rank.problems import Problem
-from runners.jobs import find_run, job_status, logs
+from runners.jobs import find_run, job_status
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
 
@@ -141,53 +141,3 @@ def test_a_record_with_values_of_env_is_for_its_owner_alone(tmp_path: Path) -> N
         os.umask(0o022)
         Job("1", "n", SchedulerName.SLURM, "/log", 0.0, private=private).save(paths)
         assert paths.job.stat().st_mode & 0o777 == mode
-
-
-@pytest.mark.parametrize(
-    ("line", "who"),
-    [
-        ("srun: error: n2: task 3: Killed", "[3]@n2: Killed"),
-        (
-            "srun: error: n1: tasks 0-1: Exited with exit code 1",
-            "[0, 1]@n1: Exited with exit code 1",
-        ),
-        ("srun: job 42 queued", None),
-        (
-            "mpirun noticed that process rank 3 with PID 0 on node n2 exited on signal 9 (Killed).",
-            "[3]@n2: exited on signal 9 (Killed)",
-        ),
-        (
-            "x1c0n0.cm.example: rank 3 died from signal 9",
-            "[3]@x1c0n0.cm.example: died from signal 9",
-        ),
-    ],
-)
-def test_launchers_name_the_lost_task(line: str, who: str | None) -> None:
-    found = logs.lost_ranks(line)
-    assert (found and f"{found[0]}@{found[1]}: {found[2]}") == who
-
-
-@pytest.mark.parametrize("ranks", [",", "-", "5-3", "1,,2"])
-def test_what_a_program_writes_like_srun_is_no_lost_task(ranks: str) -> None:
-    assert logs.lost_ranks(f"srun: error: n2: tasks {ranks}: Killed") is None
-
-
-def test_a_line_of_more_ranks_than_any_job_has_is_cut() -> None:
-    found = logs.lost_ranks("srun: error: n2: tasks 0-999999999: Killed")
-    assert found
-    assert found[0] == [*range(logs.MOST_RANKS)]
-
-
-@pytest.mark.parametrize(
-    ("how", "code"),
-    [
-        ("Killed", 137),
-        ("Exited with exit code 7", 7),
-        ("Segmentation fault (core dumped)", 139),
-        ("Out Of Memory", 137),
-        ("died from signal 11", 139),
-        ("something else", None),
-    ],
-)
-def test_a_lost_rank_has_an_exit_code(how: str, code: int | None) -> None:
-    assert logs.exit_code(how) == code

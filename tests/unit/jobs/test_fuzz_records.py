@@ -16,7 +16,8 @@ from runners.core import files, job_record
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
-from runners.jobs import script_starts, wording
+from runners.core.text import span
+from runners.jobs import script_starts
 from runners.monitoring import resource_use
 
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
@@ -106,7 +107,7 @@ def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> N
         path.write_text("".join(json.dumps(one) + "\n" for one in lines))
     with contextlib.suppress(*files.DAMAGED):
         for start in script_starts.of_run(paths):
-            assert wording.span(start.ended - start.began)
+            assert span(start.ended - start.began)
 
 
 @pytest.mark.parametrize("name", ["", "lsf", "../slurm", "base"])

@@ -13,7 +13,8 @@ from runners.core.command_line import CommandLine, Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.core.shell import Result
-from runners.jobs import job_status, wording
+from runners.jobs import job_status
+from runners.monitoring import wording
 
 from ..listener import Told
 from ..runs import a_run, ends, squeue_says

@@ -10,7 +10,7 @@ import re
 import time
 
 from ..core.job_record import Job, JobState, Status
-from ..core.text import count
+from ..core.text import count, span
 
 DAY = 86400
 REASONS = {
@@ -56,18 +56,6 @@ def describe(status: Status, limit: int = 0) -> str:
         restart += f" of {limit}"
     more = ", ".join(text for text in (reason_in_words(status.reason), restart) if text)
     return status.state.value + (f" ({more})" if more else "")
-
-
-def span(seconds: float | None) -> str:
-    """Return seconds as 0:07, 1:02:03 or 2-03:04:05, as Slurm writes them; "" for None."""
-    if seconds is None:
-        return ""
-    minutes, secs = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}-{hours:02d}:{minutes:02d}:{secs:02d}"
-    return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"
 
 
 def moment(when: float, now: float) -> str:

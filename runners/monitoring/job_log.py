@@ -1,23 +1,19 @@
-"""A job's log: reads it as it grows, filters by rank, parses messages about lost ranks."""
+"""A job's log: reads it as it grows, filters by rank."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
-from ..contract.rank_command import parse_ranks
 from ..core.errors import NotFound
 from ..core.files import open_regular
 from ..core.job_record import Job
 
-MOST_RANKS = 2**17  # that one line tells of: any program may write such a line
 PIECE = 2**20  # bytes read at once: a log of gigabytes never lies in memory
 # srun's and slurmstepd's words (Slurm 22.05 to 26.05)
 SAYS_END = re.compile(
@@ -36,20 +32,7 @@ STARTUP = re.compile(
     rb"|.*computation placer already registered"
     rb"|\[W.*socket\.cpp.*The hostname of the client socket cannot be retrieved"
 )
-# Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
-# `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
-MISSING_RANKS = "Missing ranks:"
-MISSING_RANK = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
 LABELLED = re.compile(rb"(\d+)@\S+ \| ")
-LOST = (
-    # `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`
-    r"^srun: error: (?P<host>[^:\s]+): tasks? (?P<ranks>[\d,-]+): (?P<how>.+)$",
-    # Open MPI 4 and 5: `mpirun noticed that process rank 3 with PID 0 on node n2 exited on ...`
-    r"^(?:mpirun|prterun) noticed that process rank (?P<ranks>\d+) with PID \d+ on node "
-    r"(?P<host>\S+) (?P<how>exited .+?)\.?$",
-    # PALS on Cray systems: `x3004c0s13b0n0.hsn.cm.example: rank 3 died from signal 9`
-    r"^(?P<host>[\w.-]+): rank (?P<ranks>\d+) (?P<how>(?:died from|exited with) .+)$",
-)
 
 
 class JobLog:
@@ -142,24 +125,3 @@ def read(
         silent = silent and all(rank_of(line) is None for line in lines)
     if silent:
         yield SilentRanks(sorted(ranks or ()))
-
-
-def lost_ranks(line: str) -> tuple[list[int], str, str] | None:
-    """Return the ranks that a line tells of, their host and how they ended; None if it does not."""
-    for match in filter(None, (re.search(form, line) for form in LOST)):
-        with contextlib.suppress(ValueError):
-            ranks = chain.from_iterable(parse_ranks(match["ranks"]) or ())
-            return [*islice(ranks, MOST_RANKS)], match["host"], match["how"]
-    return None
-
-
-def exit_code(how: str) -> int | None:
-    """Return the exit code that such words stand for, 128 + N for signal N; None for others."""
-    for form, base in ((r"\bexit code (\d+)", 0), (r"\bsignal (\d+)", 128)):
-        if match := re.search(form, how):
-            return base + int(match[1])
-    words = how.partition(" (")[0]  # Segmentation fault (core dumped)
-    if words == "Out Of Memory":
-        return 128 + signal.SIGKILL
-    numbers = (number for number in signal.valid_signals() if signal.strsignal(number) == words)
-    return next((128 + number for number in numbers), None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.jobs.logs import PIECE, JobLog, concerns, says_end
+from runners.monitoring.job_log import PIECE, JobLog, concerns, says_end
 
 
 def everything(log: JobLog) -> list[bytes]:

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from runners.jobs import wording
-from runners.jobs.wording import reason_in_words
+from runners.core.text import span
+from runners.monitoring import wording
+from runners.monitoring.wording import reason_in_words
 
 
 @pytest.mark.parametrize(("reason", "words"), [
@@ -30,7 +31,7 @@ def test_reasons_in_words(reason: str, words: str) -> None:
 
 
 def test_times() -> None:
-    assert [wording.span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
+    assert [span(seconds) for seconds in (None, 7.4, 3599.6, 90061)] == [
         "", "0:07", "1:00:00", "1-01:01:01",
     ]  # fmt: skip
     now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
