@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import stat
@@ -90,6 +91,8 @@ def missing_packages() -> list[str]:
     absent = {package for command, package in COMMANDS.items() if not shutil.which(command)}
     if not KEYRING.exists():
         absent.add("debian-archive-keyring")
+    if importlib.util.find_spec("pip") is None and Path(sys.executable).parent == Path("/usr/bin"):
+        absent.add("python3-pip")  # Debian's own Python comes without; another one says so
     return sorted(absent)
 
 
