@@ -8,11 +8,12 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.diagnosis import Certainty
 from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
 from ..schedulers.base import clock, limit_seconds
 from . import pace
-from .explanation import Alternative, Certainty, Explanation, Precedence, Signature
+from .explanation import Alternative, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import finding
 from .fixes import AGAIN, go_on, logs_of, resume, saves, since

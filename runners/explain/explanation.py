@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Callable, NamedTuple
 
-from ..core.diagnosis import Certainty as Certainty
 from ..core.diagnosis import Diagnosis, Severity
 from ..core.job_record import JobState
 from ..core.remedy import Remedy

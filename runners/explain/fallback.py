@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..core.diagnosis import Certainty
 from ..core.job_record import JobState
 from ..core.remedy import command
-from .explanation import Certainty, Explanation, Precedence, Signature
+from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import finding
 from .fixes import logs

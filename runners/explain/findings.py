@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..core.diagnosis import Severity
+from ..core.diagnosis import Certainty, Severity
 from ..core.remedy import Remedy
-from .explanation import Certainty, Explanation
+from .explanation import Explanation
 from .facts import Facts, Line
 from .lost_ranks import exit_code as exit_code_of
 

@@ -10,7 +10,7 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
-from ..core.diagnosis import Severity
+from ..core.diagnosis import Certainty, Severity
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.remedy import LAUNCH, Remedy
 from . import (
@@ -27,7 +27,7 @@ from . import (
     signal_errors,
     trainer_errors,
 )
-from .explanation import AUTHOR, NOBODY, YOU, Certainty, Explanation, Precedence, Signature
+from .explanation import AUTHOR, NOBODY, YOU, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import user_line
 from .fixes import edit

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract import failure_kinds as kinds
+from ..core.diagnosis import Certainty
 from ..core.errors import UsageError, nearest
 from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
@@ -24,7 +25,6 @@ from .explanation import (
     ADMINISTRATOR,
     AUTHOR,
     NOBODY,
-    Certainty,
     Explanation,
     Precedence,
     Signature,

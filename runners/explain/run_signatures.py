@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Annotated, Callable
 
 from ..contract.world_causes import ON_PURPOSE
+from ..core.diagnosis import Certainty
 from ..core.errors import UsageError
 from ..core.remedy import Remedy, Value, advice, change
 from ..core.toml_check import Rule, check, convert, one_of
 from ..settings.config import read_toml
 from ..settings.table import SETTINGS
 from . import ended_by_slurm, fixes, run_fixes
-from .explanation import Certainty, Explanation, Signature
+from .explanation import Explanation, Signature
 from .facts import Facts, Line, LogPattern
 from .findings import (
     RANK_REPORTS,

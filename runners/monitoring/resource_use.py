@@ -9,23 +9,24 @@ from typing import Any
 from ..contract import node_use, use_summary
 from ..contract.node_use import NodeUse, UsageFinding
 from ..core import files
+from ..core.diagnosis import Diagnosis, warning
 from ..core.errors import SystemFault
 from ..core.files import DAMAGED
 from ..core.job_record import JobPaths
+from ..core.remedy import change
 
 
 @dataclass(frozen=True)
 class RunUse:
     """What each node was used for, and what was found; `value` is as it is written down.
 
-    `table` has rows and headers, `sentences` are of the findings.
+    `table` has rows and headers.
     """
 
     nodes: tuple[NodeUse, ...]
-    findings: tuple[UsageFinding, ...]
+    findings: tuple[Diagnosis, ...]
     value: Mapping[str, Any]
     table: tuple[list[list[str]], list[str]]
-    sentences: tuple[str, ...]
 
 
 def of_run(paths: JobPaths) -> RunUse | None:
@@ -38,14 +39,19 @@ def of_run(paths: JobPaths) -> RunUse | None:
         return None
     try:
         nodes = tuple(node_use.read(value))
-        findings = tuple(use_summary.findings(nodes))
         # All that will be shown is made here: a record of another user's may hold anything.
-        sentences = tuple(map(use_summary.sentence, findings))
-        made = RunUse(nodes, findings, value, use_summary.rows(nodes), sentences)
+        findings = tuple(map(_diagnosis, use_summary.findings(nodes)))
+        made = RunUse(nodes, findings, value, use_summary.rows(nodes))
         measured(made)
         return made
     except DAMAGED as error:
         raise SystemFault(f"cannot read {paths.use}", str(error)) from None
+
+
+def _diagnosis(finding: UsageFinding) -> Diagnosis:
+    """Return what the job has found, whose rooms know no remedies."""
+    remedies = [change(finding.options)] if finding.options else []
+    return warning(finding.id, use_summary.sentence(finding), *remedies)
 
 
 def measured(use: RunUse | None) -> dict[str, float]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..core.diagnosis import Diagnosis, Severity
 from ..core.text import count, first_few
 from . import confidence
 from .measure import Measured
@@ -22,11 +23,9 @@ LISTED = 5  # folders
 
 
 @dataclass(frozen=True)
-class StudyCaution:
-    """One warning: its kind, what it says, and the point it is about (None for the whole study)."""
+class StudyCaution(Diagnosis):
+    """A warning with the point that it is about (None for the whole study)."""
 
-    kind: str
-    text: str
     variant: str = ""
     nodes: int | None = None
     ranks: int | None = None
@@ -42,8 +41,16 @@ def cautions(points: Sequence[Summary], repeats: int) -> list[StudyCaution]:
     return [*cautions, *_short(points), *_baseline(points)]
 
 
-def _at(kind: str, point: Summary, text: str) -> StudyCaution:
-    return StudyCaution(kind, f"{_name(point)}: {text}", point.variant, point.nodes, point.ranks)
+def _at(id: str, point: Summary, text: str) -> StudyCaution:
+    return _of(id, point, f"{_name(point)}: {text}")
+
+
+def _of(id: str, point: Summary, text: str) -> StudyCaution:
+    return replace(_whole(id, text), variant=point.variant, nodes=point.nodes, ranks=point.ranks)
+
+
+def _whole(id: str, text: str) -> StudyCaution:
+    return StudyCaution(id, Severity.WARNING, text)
 
 
 def _name(point: Summary) -> str:
@@ -74,7 +81,7 @@ def _noisy(points: Sequence[Summary]) -> Iterator[StudyCaution]:
 
 
 def _worst(
-    kind: str, quantity: str, why: str, points: Sequence[Summary],
+    id: str, quantity: str, why: str, points: Sequence[Summary],
     spread: Callable[[Summary], float], limit: float,
 ) -> Iterator[StudyCaution]:  # fmt: skip
     """Yield one warning for all points that spread more than the limit, about the worst of them."""
@@ -85,7 +92,7 @@ def _worst(
     text = f"{quantity} differ by {percent(spread(worst))} (coefficient of variation)."
     if len(above) > 1:
         text += f" At {len(above)} of {len(points)} points more than {percent(limit)}."
-    yield _at(kind, worst, f"{text} {why}")
+    yield _at(id, worst, f"{text} {why}")
 
 
 def _hosts(points: Sequence[Summary]) -> Iterator[StudyCaution]:
@@ -126,14 +133,14 @@ def _software(runs: Sequence[Measured]) -> Iterator[StudyCaution]:
         changed = [n for n in sorted(names) if len({versions.get(n) for versions in software}) > 1]
         if changed:
             text = f"{variant or 'The runs'}: not all with the same {', '.join(changed)}."
-            yield StudyCaution("software", text, variant)
+            yield replace(_whole("software", text), variant=variant)
 
 
 def _resumed(runs: Sequence[Measured]) -> Iterator[StudyCaution]:
     folders = [run.folder for run in runs if run.resumed]
     if folders:
         text = "Resumed from a checkpoint, so start-up and an epoch may be incomplete: "
-        yield StudyCaution("resumed", f"{text}{first_few(folders, LISTED)}.")
+        yield _whole("resumed", f"{text}{first_few(folders, LISTED)}.")
 
 
 def _missing(points: Sequence[Summary], repeats: int) -> Iterator[StudyCaution]:
@@ -143,10 +150,10 @@ def _missing(points: Sequence[Summary], repeats: int) -> Iterator[StudyCaution]:
             yield _at("missing", point, f"{measured}; the others failed or are to come.")
     if repeats == 1:
         text = "One run at each size: no intervals, and noise cannot be told from scaling."
-        yield StudyCaution("one-run", f"{text} --repeats 3 or more.")
+        yield _whole("one-run", f"{text} --repeats 3 or more.")
     elif repeats < FEW:
         text = f"{repeats} runs at each size: too few for intervals."
-        yield StudyCaution("few-runs", f"{text} --repeats 3 or more.")
+        yield _whole("few-runs", f"{text} --repeats 3 or more.")
 
 
 def _short(points: Sequence[Summary]) -> Iterator[StudyCaution]:
@@ -159,7 +166,7 @@ def _short(points: Sequence[Summary]) -> Iterator[StudyCaution]:
         seconds, point = min(short, key=lambda measured: measured[0])
         what = f"{count(len(short), 'point')} measured over less than {SHORT:.0f} s of training"
         text = f"{what} ({_name(point)}: {seconds:.1f} s). Train more epochs."
-        yield StudyCaution("short", text, point.variant, point.nodes, point.ranks)
+        yield _of("short", point, text)
 
 
 def _baseline(points: Sequence[Summary]) -> Iterator[StudyCaution]:
@@ -167,4 +174,4 @@ def _baseline(points: Sequence[Summary]) -> Iterator[StudyCaution]:
     # At a single size nothing is compared with it.
     if base and min(base) > 1 and len({point.ranks for point in points}) > 1:
         text = f"The smallest size has {min(base)} ranks: its own communication counts as none."
-        yield StudyCaution("baseline", text, ranks=min(base))
+        yield replace(_whole("baseline", text), ranks=min(base))

@@ -13,16 +13,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from ..core import atomic, disk_space
+from ..core import atomic, diagnosis, disk_space
 from ..core.errors import Refused
 from . import measure, study
+from .cautions import StudyCaution
 from .measure import Measured
 from .references import references
 from .report import FailedPoint, StudyReport, build
 from .study import ENDED, PointState, PointStatus, StudyChanges, StudyPaths, StudyRecord
 from .study_request import as_json
 
-SCHEMA = 1  # of results.json
+SCHEMA = 2  # of results.json
 LISTS = ("hosts", "rates")
 EXTRA = "matplotlib>=3.7"
 INSTALL = shlex.join([sys.executable, "-m", "pip", "install", EXTRA])
@@ -115,12 +116,17 @@ def json_value(report: StudyReport) -> dict[str, Any]:
         "unit": report.unit,
         "points": [{**asdict(p), "runs": [run.folder for run in p.runs]} for p in report.points],
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
-        "cautions": [asdict(caution) for caution in report.cautions],
+        "diagnoses": [_caution(caution) for caution in report.cautions],
         "references": [asdict(reference) for reference in report.references],
         "failed": [asdict(failure) for failure in report.failed],
         "waiting": report.waiting,
         "runs": [asdict(run) for run in report.runs],
     }
+
+
+def _caution(caution: StudyCaution) -> dict[str, Any]:
+    point = {"variant": caution.variant, "nodes": caution.nodes, "ranks": caution.ranks}
+    return {**diagnosis.as_data(caution, asdict), **point}
 
 
 def next_step(paths: StudyPaths, failed: FailedPoint) -> str:

@@ -113,7 +113,7 @@ def _numbers(login: Login) -> None:
         assert [point["rate"][end] for end in ("low", "high")] == [None, None], "of two runs"
         assert point["launch_seconds"]["value"] > 0
     assert {each["variant"] for each in value["comparisons"]} == {"mpi"}
-    assert "few-runs" in {each["kind"] for each in value["cautions"]}
+    assert "few-runs" in {each["id"] for each in value["diagnoses"]}
     assert {each["name"] for each in value["references"]} == set(REFERENCES)
     assert int(login.sh("wc -c < st/scaling.png")) > 20_000
 

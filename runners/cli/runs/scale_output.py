@@ -87,7 +87,7 @@ def _report(report: StudyReport, as_json: bool) -> None:
     for finding in findings(report):
         click.echo(finding)
     for caution in report.cautions:
-        click.echo(f"! {caution.text}")
+        click.echo(f"! {caution.what}")
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from ...core import diagnosis
 from ...core.job_record import Job, JobState
-from ...core.remedy import change
 from ...core.text import span
 from ...jobs.find_run import Runs
 from ...monitoring import run_status, stalls, wording
@@ -125,10 +126,10 @@ def in_words(known: RunDetails) -> dict[str, Any]:
 
 def use_lines(used: RunUse, job: Job) -> Iterator[str]:
     """Yield what was found of a run's use of its nodes, with the command that fixes it."""
-    for finding, sentence in zip(used.findings, used.sentences):
-        yield f"runner: {visible(sentence)}"
-        if finding.options:
-            yield f"  try: {suggest.text(change(finding.options), job.typed)}"
+    typed = partial(suggest.text, typed=job.typed)
+    for finding in used.findings:
+        sentence, *more = diagnosis.lines(finding, typed)
+        yield from (f"runner: {visible(sentence)}", *more)
 
 
 def use_table(used: RunUse) -> tuple[list[list[str]], list[str]]:

@@ -18,6 +18,7 @@ from runners.contract import failure_kinds as kinds
 from runners.contract.enums import Controller
 from runners.core import plan_record
 from runners.core.command_line import CommandLine, Given
+from runners.core.diagnosis import Certainty
 from runners.core.errors import SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import (
@@ -33,7 +34,7 @@ from runners.core.model import (
 from runners.core.plan import Interruption, Launching, Network, Plan, Staging, Wireup
 from runners.core.trainer import Trainer
 from runners.explain import read_log
-from runners.explain.explanation import Certainty, Explanation
+from runners.explain.explanation import Explanation
 from runners.explain.facts import LogPattern
 from runners.explain.judge import explain
 from runners.injob.rank import problems

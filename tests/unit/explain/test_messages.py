@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
+from runners.core.diagnosis import Certainty
 from runners.core.errors import RunnerError
 from runners.core.model import Resources
 from runners.explain import ended_by_slurm, judge, message_signatures
-from runners.explain.explanation import Certainty, Explanation
+from runners.explain.explanation import Explanation
 from runners.explain.facts import Facts
 from runners.explain.fixes import gpu_for_each_rank
 from runners.explain.read_facts import of_text
