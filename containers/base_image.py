@@ -77,7 +77,7 @@ def _architectures(kind: str, stream: IO[bytes]) -> set[str]:
         entry = _only(_read(archive, "index.json")["manifests"])
         manifest = _read(archive, _blob(entry))
         if "manifests" in manifest:  # of several architectures; Apptainer takes the right one
-            return {one["platform"]["architecture"] for one in manifest["manifests"]}
+            return {entry["platform"]["architecture"] for entry in manifest["manifests"]}
         return {_read(archive, _blob(manifest["config"]))["architecture"]}
 
 

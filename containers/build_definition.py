@@ -176,9 +176,9 @@ def _test(target: DefinitionBuild, runtime: Apptainer, image: Path, log: Path) -
     if named != f"sha256:{target.base.digest}":
         raise SystemFault(UNFINISHED.format(name=target.name))
     # A %test of the definition takes the place of the base's.
-    own = definition.has_test(target.text)
+    has_test = definition.has_test(target.text)
     script = apptainer.exec_argv(target.base.path, "cat", "/.singularity.d/test")
-    if text := subprocess.run(script, capture_output=True).stdout if own else b"":
+    if text := subprocess.run(script, capture_output=True).stdout if has_test else b"":
         path = runtime.temporary / "base-test"
         path.write_bytes(text)
         path.chmod(0o755)

@@ -119,15 +119,16 @@ class HorovodBuild:
         for name, pins in (("tools", map(_pin, TOOLS)), ("archive", [_pin("horovod")])):
             (folder / name).mkdir()
             (folder / f"{name}.txt").write_text(lockfile.lines(pins))
-        one = ["--no-deps", "--no-build-isolation"]
+        alone = ["--no-deps", "--no-build-isolation"]
         fetch = [*source, "--require-hashes", "--requirement"]
-        tools = ["install", "--target", f"{self.stage}/tools", "--only-binary=:all:", *one, *fetch]
-        run([*command, *tools, f"{self.stage}/tools.txt"], log)
-        archive = ["download", f"--dest={self.stage}/archive", "--no-binary=horovod", *one, *fetch]
-        run([*command, *archive, f"{self.stage}/archive.txt"], log)
+        tools = ["install", "--target", f"{self.stage}/tools", "--only-binary=:all:"]
+        run([*command, *tools, *alone, *fetch, f"{self.stage}/tools.txt"], log)
+        archive = ["download", f"--dest={self.stage}/archive", "--no-binary=horovod"]
+        run([*command, *archive, *alone, *fetch, f"{self.stage}/archive.txt"], log)
         horovod_source.unpack(folder / "archive", folder / "source")
-        wheel = ["wheel", "--verbose", "--no-index", *one, "--wheel-dir", f"{self.stage}/compiled"]
-        run([*command, *wheel, f"{self.stage}/source"], log)
+        wheel = ["wheel", "--verbose", "--no-index", *alone]
+        result = ["--wheel-dir", f"{self.stage}/compiled"]
+        run([*command, *wheel, *result, f"{self.stage}/source"], log)
         (wheel_file,) = (folder / "compiled").glob("*.whl")
         return f"{self.stage}/compiled/{wheel_file.name}"
 
@@ -156,7 +157,7 @@ def build_for(target: Target, packages: Mapping[str, str]) -> HorovodBuild:
     if "horovod" in installed:
         what = f"{target.name} already has Horovod {installed['horovod']}"
         raise Refused(what, remedy=target.with_horovod)
-    modules = dict(FRAMEWORKS[one] for one in FRAMEWORKS if one in installed)
+    modules = dict(FRAMEWORKS[framework] for framework in FRAMEWORKS if framework in installed)
     if not modules:
         raise Refused(
             f"{target.name} has neither torch nor TensorFlow to compile Horovod for",
@@ -177,13 +178,13 @@ def _ask(target: Target) -> dict[str, Any]:
 
 def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any]) -> HorovodBuild:
     """Return the build; Refused for what does not compile. No MPI or CUDA is no fault."""
-    for name, what, package in NEEDED:
+    for name, lack, package in NEEDED:
         output = can[name]
         if output == "" or (name == "mpi" and output is None):
             continue
         evidence = "its program is not on the PATH there" if output is None else output
         raise Refused(
-            f"{target.name} has {what}, so Horovod cannot be compiled in it",
+            f"{target.name} has {lack}, so Horovod cannot be compiled in it",
             "\n".join(evidence.splitlines()[:EVIDENCE]),
             f"{target.with_tools} (Debian: {package})",
         )

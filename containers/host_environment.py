@@ -167,11 +167,11 @@ def _fill(
 ) -> None:
     process.run([str(python), "-m", "venv", str(options.folder)], log, os.environ)
     (wheel,) = horovod.glob("*.whl")
-    own = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
+    pin = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
     wanted = process.fresh_log(plan.folders.temporary / "requirements.txt")
-    wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), own]))
-    what = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
-    host_horovod.install(options.folder, plan.wheels, what, log)
+    wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), pin]))
+    arguments = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
+    host_horovod.install(options.folder, plan.wheels, arguments, log)
     (site,) = options.folder.glob("lib/python3.*/site-packages")
     program = [str(options.folder / "bin" / "python"), "-m", installed_edits.__name__]
     process.run([*program, str(site)], log, os.environ, image_catalogue.CHECKOUT)
@@ -212,13 +212,13 @@ def add_horovod(options: EnvironmentOptions, shown: BuildProgress) -> Made:
 def _active(options: EnvironmentOptions, work: Path) -> tuple[dict[str, str], Mpi | None]:
     """Return the variables with modules loaded and the environment first, and the MPI."""
     loaded = host_tools.with_modules(options.modules, os.environ)
-    own = f"{options.folder / 'bin'}{os.pathsep}{loaded.get('PATH', os.defpath)}"
-    environ = {**loaded, "PATH": own, "PYTHONPATH": ""}
+    search_path = f"{options.folder / 'bin'}{os.pathsep}{loaded.get('PATH', os.defpath)}"
+    environ = {**loaded, "PATH": search_path, "PYTHONPATH": ""}
     mpi = host_tools.find_mpi(options.mpi, environ)
     if mpi:
         tools = work / "bin"
         tools.mkdir()
-        environ.update(mpi.variables(tools, own))
+        environ.update(mpi.variables(tools, search_path))
     return environ, mpi
 
 

@@ -144,10 +144,10 @@ def pip(environment: Path, isolated: bool = True) -> list[str]:
     return [*program, "--disable-pip-version-check", f"--python={environment}/bin/python"]
 
 
-def install(environment: Path, wheels: Path, what: Sequence[str], log: Path) -> None:
+def install(environment: Path, wheels: Path, requirements: Sequence[str], log: Path) -> None:
     """Install from a folder of wheels, and nothing else. Raises SystemFault."""
     where = ["--no-index", f"--find-links={wheels}", "--no-deps"]
-    process.run([*pip(environment), "install", "--quiet", *where, *what], log, os.environ)
+    process.run([*pip(environment), "install", "--quiet", *where, *requirements], log, os.environ)
 
 
 def linked(environment: Path, environ: Mapping[str, str]) -> str:

@@ -122,7 +122,9 @@ def image(name: str, architecture: str = AMD64) -> Image:
 
     Raises UsageError when there is none of that name, Refused when there is none for it.
     """
-    short = next((one.short for one in IMAGES.values() if name in (one.short, one.name)), "")
+    short = next(
+        (listed.short for listed in IMAGES.values() if name in (listed.short, listed.name)), ""
+    )
     if not short:
         raise UsageError(
             f"no image named '{name}'; there is: {', '.join(IMAGES)}\n"

@@ -30,8 +30,8 @@ def modules(name: str) -> set[str]:
         single = len(file.parts) == 1 and file.suffix in (".py", ".so")
         if (single or file.parts[1:] == ("__init__.py",)) and first.isidentifier():
             top_level.add(first)
-    same = {one for one in top_level if _plain(one) == _plain(name)}
-    return same or {one for one in top_level - BESIDE if not one.startswith("_")}
+    same = {module for module in top_level if _plain(module) == _plain(name)}
+    return same or {module for module in top_level - BESIDE if not module.startswith("_")}
 
 
 def _plain(name: str) -> str:

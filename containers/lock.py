@@ -59,8 +59,8 @@ def resolve(
         where = [f"--constraint={limits}", f"--target={folder}"]
         report = pip.run([*command, *wanted, *where, *options], {"PYTHONPATH": str(site)})
     return [
-        Pin(lockfile.normalised(each.name), each.version, each.sha256)
-        for each in pip.additions(report)
+        Pin(lockfile.normalised(package.name), package.version, package.sha256)
+        for package in pip.additions(report)
     ]
 
 

@@ -119,8 +119,8 @@ def explain(log: str) -> str:
 def _likely(errors: list[str], lines: list[str]) -> str:
     reasons = [line for line in errors if not CLOSING.search(line)]
     if errors and not reasons:
-        own = [line for line in errors if "exit status" not in line]
-        reasons = own or [line for line in lines if not FRAME.match(line)] or errors
+        named = [line for line in errors if "exit status" not in line]
+        reasons = named or [line for line in lines if not FRAME.match(line)] or errors
     if not reasons:
         return ""
     at = len(lines) - lines[::-1].index(reasons[-1])

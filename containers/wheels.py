@@ -85,8 +85,8 @@ def _download_cpu_builds(
     try:
         _download(pins, kind, pip.PackageSource(index_url=index), into, alone)
     except pip.NoFile as error:
-        what = "does not answer" if pip.NO_ANSWER in error.evidence else "does not have it either"
-        message = f"no file for {_names(pins)[0]} {pip.HERE}; {cpu_index} {what}"
+        answer = "does not answer" if pip.NO_ANSWER in error.evidence else "does not have it either"
+        message = f"no file for {_names(pins)[0]} {pip.HERE}; {cpu_index} {answer}"
         raise pip.NoFile(message, error.evidence, pip.ELSEWHERE) from error
 
 
@@ -114,11 +114,11 @@ def _download(
         fixed = ["download", "--no-deps", "--require-hashes", "--progress-bar=off"]
         where = [f"--requirement={lock}", f"--dest={into}"]
         # The machine's constraints could only hide what is missing: every file is pinned.
-        own = {"TMPDIR": temporary, "PIP_CONSTRAINT": os.devnull, **(variables or {})}
+        environment = {"TMPDIR": temporary, "PIP_CONSTRAINT": os.devnull, **(variables or {})}
         if source.wheelhouse:
-            own["PIP_FIND_LINKS"] = os.devnull  # not its other folders
+            environment["PIP_FIND_LINKS"] = os.devnull  # not its other folders
         try:
-            pip.run([*fixed, *where, *kind, *source.options()], own)
+            pip.run([*fixed, *where, *kind, *source.options()], environment)
         except RunnerError as error:
             raise _explained(error, pins, source) from error
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
@@ -78,12 +79,33 @@ def keep_lines(path: Path, step: int, epoch: int) -> None:
     write_atomically(path, "".join(filter(kept, lines)).encode())
 
 
+def manifest(run: Any, loss_sum: float) -> Manifest:
+    """Return what a checkpoint of a run has besides its payload; `loss_sum` is all ranks'."""
+    return {
+        "trainer": run.trainer,
+        "signature": run.signature,
+        "step": run.step,
+        "epoch": run.epoch,
+        "taken": run.taken,
+        "loss_sum": loss_sum,
+        "seconds": run.seconds + (time.perf_counter() - run.epoch_began if run.taken else 0),
+        "data_seconds": run.data_seconds,
+        "count": run.shards.count,
+        "seed": run.args.seed,
+        "ranks": run.ranks.size,
+        "history": run.history,
+        "resumed_at_steps": run.resumed_at_steps,
+        "arguments": vars(run.args),
+        "versions": run.versions,
+    }
+
+
 def digest(path: Path) -> tuple[str, int]:
     """Return the SHA-256 and the size of a file, or of the files of a folder."""
     total, size = hashlib.sha256(), 0
-    for each in sorted(path.iterdir()) if path.is_dir() else [path]:
-        total.update(each.name.encode() if path.is_dir() else b"")
-        with each.open("rb") as file:
+    for part in sorted(path.iterdir()) if path.is_dir() else [path]:
+        total.update(part.name.encode() if path.is_dir() else b"")
+        with part.open("rb") as file:
             while block := file.read(1 << 20):
                 total.update(block)
                 size += len(block)
@@ -184,8 +206,8 @@ def newest(folder: Path, trainer: str, signature: str, say: Say) -> Loaded:
     return None
 
 
-def find(word: str, own: Path, trainer: str, signature: str, say: Say) -> Loaded:
-    """Return the checkpoint that `--resume WORD` means; `own` is this run's folder of them.
+def find(word: str, own_folder: Path, trainer: str, signature: str, say: Say) -> Loaded:
+    """Return the checkpoint that `--resume WORD` means; `own_folder` is this run's folder.
 
     WORD may be a checkpoint, its manifest, their folder or a run's output folder.
     """
@@ -193,7 +215,7 @@ def find(word: str, own: Path, trainer: str, signature: str, say: Say) -> Loaded
         return None
     # A job that was requeued has come further than PATH.
     if word == "auto" or os.environ.get("RESUME") == "auto":
-        mine = newest(own, trainer, signature, say)
+        mine = newest(own_folder, trainer, signature, say)
         if mine or word == "auto":
             return mine
     path = Path(word)

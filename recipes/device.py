@@ -1,13 +1,19 @@
-"""What a rank's device can do, and what that makes of the options. Standard library only."""
+"""What a rank's device can do, and what that makes of the options; what a run asks of it.
+
+Importing this file needs the standard library only.
+"""
 
 from __future__ import annotations
 
 import re
+import resource
 import shutil
+import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from recipes.distributed import Ranks, UserError
 
@@ -75,3 +81,29 @@ def shared(ranks: Ranks, gpus: Sequence[tuple[str, str]]) -> UserError | None:
     if len(mine) == 1:
         return None
     return UserError(f"ranks {', '.join(mine)} share a GPU: start as many ranks as GPUs")
+
+
+def own_memory() -> int:
+    """Return the most memory, in bytes, that this process had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def difference(first: float, second: float) -> float:
+    return second - first
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a run asks of PyTorch or TensorFlow on this rank's device; the defaults are a CPU's.
+
+    `mark` notes the time on the device, and `elapsed` has the seconds between two marks.
+    `profiler` takes a folder and the first and last step, and returns what has `step` and `stop`.
+    """
+
+    device: str
+    versions: dict[str, str]
+    mark: Callable[[], Any] = time.perf_counter
+    elapsed: Callable[[Any, Any], float] = difference
+    peak_memory: Callable[[], int] = own_memory
+    gpu_name: str = ""
+    profiler: Callable[[str, int, int], Any] | None = None

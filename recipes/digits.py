@@ -132,7 +132,7 @@ def _read_folder(root: Path) -> dict[str, NDArray[Any]]:
 def _find(folder: Path, name: str) -> Any:
     """Return the path of an IDX file; some sites write `.idx` for `-idx`."""
     names = [f"{stem}{end}" for stem in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
-    return next((folder / each for each in names if (folder / each).is_file()), None)
+    return next((folder / candidate for candidate in names if (folder / candidate).is_file()), None)
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -182,7 +182,7 @@ def _check(parts: dict[str, NDArray[Any]], root: Path) -> None:
         raise UserError(f"training and test images in {root} differ in size")
 
 
-def _check_labels(labels: NDArray[Any], learned: NDArray[Any], what: str) -> None:
+def _check_labels(labels: NDArray[Any], learned: NDArray[Any], subject: str) -> None:
     """Raise `UserError` for a label of none of the ten digits, nor of a larger set's classes.
 
     Larger sets in this form, such as EMNIST with up to 62, have samples of all classes in between.
@@ -192,6 +192,6 @@ def _check_labels(labels: NDArray[Any], learned: NDArray[Any], what: str) -> Non
     strange = np.flatnonzero(~np.isin(labels, list(known)))
     if len(strange):
         raise UserError(
-            f"{what} are out of range: sample {strange[0]} has the label {labels[strange[0]]}, "
+            f"{subject} are out of range: sample {strange[0]} has the label {labels[strange[0]]}, "
             f"and {len(strange)} of {len(labels)} are none of {min(known)} to {max(known)}"
         )

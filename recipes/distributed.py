@@ -5,12 +5,13 @@ Importing this file needs the standard library only.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import socket
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -110,7 +111,7 @@ def exchange(ranks: Ranks, value: Any = None, failure: UserError | None = None) 
             prefix = "" if len(where) == ranks.size else f"on rank {', '.join(where)}: "
             lines.append(f"error: {prefix}{message}")
         end(ranks, "\n".join(lines), max(failed[1] for _, _, failed in everyone if failed))
-    return [each[0] for each in everyone]
+    return [answer[0] for answer in everyone]
 
 
 def together(ranks: Ranks, action: Callable[[], Any]) -> Any:
@@ -122,6 +123,22 @@ def together(ranks: Ranks, action: Callable[[], Any]) -> Any:
         failure = error
     exchange(ranks, failure=failure)
     return value
+
+
+def compare_weights(ranks: Ranks, weights: Iterable[Any]) -> None:
+    """Raise RuntimeError unless all ranks have the same weights (arrays). Collective."""
+    total = hashlib.sha256()
+    for array in weights:
+        total.update(array.tobytes())
+    digests = ranks.gather(total.hexdigest())
+    strays = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
+    if strays:
+        raise RuntimeError(
+            f"the ranks trained different models: the weights of rank {', '.join(strays)} "
+            f"differ from those of rank 0 (of {len(digests)} ranks). The usual causes: a "
+            "variable that was not broadcast before the first step, or gradients applied "
+            "without an allreduce."
+        )
 
 
 def end(ranks: Ranks, text: str, code: int) -> NoReturn:
@@ -234,8 +251,8 @@ class Shards:
         order = np.random.default_rng([self.seed, epoch]).permutation(self.count)[: self.whole]
         for start in range(taken, self.whole, self.per_step):
             step = order[start : start + self.per_step]
-            own, b = step[self.rank :: self.size], self.batch_size
-            parts = tuple(own[i * b : (i + 1) * b] for i in range(self.passes))
+            mine, b = step[self.rank :: self.size], self.batch_size
+            parts = tuple(mine[i * b : (i + 1) * b] for i in range(self.passes))
             yield Batch(parts, len(step), start + len(step), self.size / len(step))
 
 

@@ -198,8 +198,8 @@ def _read_cifar(path: Path) -> Images:
         raise UserError(f"{path} is no batch of CIFAR-10, or damaged: {error}") from error
     wrong = np.flatnonzero((labels < 0) | (labels >= CIFAR_CLASSES))
     if len(wrong):
-        what = f"the label of image {wrong[0]} is {labels[wrong[0]]}"
-        raise UserError(f"{path}: {what}, not 0 to {CIFAR_CLASSES - 1}")
+        fault = f"the label of image {wrong[0]} is {labels[wrong[0]]}"
+        raise UserError(f"{path}: {fault}, not 0 to {CIFAR_CLASSES - 1}")
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels.astype(np.int64)
 
 

@@ -83,13 +83,16 @@ class HorovodStrategy(ParallelStrategy):  # type: ignore[misc]  # as above
         self.hvd.broadcast_parameters(module.state_dict(), root_rank=0)
         plain, self.optimizers = self.optimizers, []
         for optimizer in plain:
-            own = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
-            named = [each for each in module.named_parameters() if id(each[1]) in own]
+            weights = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+            named = [pair for pair in module.named_parameters() if id(pair[1]) in weights]
             # Horovod: averages gradients over all ranks, under the weights' names.
-            each = self.hvd.DistributedOptimizer(optimizer, named_parameters=named, **self.settings)
-            self.optimizers.append(each)
-            if each.state_dict()["state"]:  # Horovod: without one it would take a step to make it.
-                self.hvd.broadcast_optimizer_state(each, root_rank=0)
+            wrapped = self.hvd.DistributedOptimizer(
+                optimizer, named_parameters=named, **self.settings
+            )
+            self.optimizers.append(wrapped)
+            # Horovod: without one it would take a step to make it.
+            if wrapped.state_dict()["state"]:
+                self.hvd.broadcast_optimizer_state(wrapped, root_rank=0)
         for config in self.lr_scheduler_configs:
             config.scheduler.optimizer = self.optimizers[plain.index(config.scheduler.optimizer)]
 

@@ -114,7 +114,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed 
         return batch  # indices: the samples are on the device
 
     def on_train_start(self) -> None:
-        self.run.listen()  # on SIGTERM Lightning would end training without saving
+        self.run.agreement.listen()  # on SIGTERM Lightning would end training without saving
 
     def on_train_epoch_start(self) -> None:
         self.run.begin_epoch()

@@ -60,7 +60,7 @@ class Workers:
         lengths, every = (gathered.numpy() for gathered in self._gather(words))
         pieces = np.split(every, np.cumsum(lengths)[:-1])
         # TensorFlow's own servers, which send it, run code for every client anyway.
-        return [pickle.loads(each.tobytes()) for each in pieces]  # noqa: S301
+        return [pickle.loads(piece.tobytes()) for piece in pieces]  # noqa: S301
 
     def close(self) -> None:
         """Return when every rank has what was gathered before.

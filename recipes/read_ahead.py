@@ -19,8 +19,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from recipes import distributed
+from recipes.agreement import SIGNALS
 from recipes.distributed import UserError
-from recipes.run import SIGNALS, Run
+from recipes.run import Run
 
 PRELOAD = ("torch", "horovod.torch")  # by the fork server, once, instead of by each worker
 
@@ -145,7 +146,7 @@ class ImageBatches:
             y = torch.randint(10, (count,), device=device)
             self.synthetic = x.contiguous(memory_format=self.format), y
         else:
-            mean, std = (torch.tensor(each, device=device) * 255 for each in (data.mean, data.std))
+            mean, std = (torch.tensor(stat, device=device) * 255 for stat in (data.mean, data.std))
             self.mean, self.std = mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
         cpus = distributed.threads(1)
         default = cpus if device.type == "cuda" else 0

@@ -1,4 +1,4 @@
-"""What result.json says of a run: its numbers, its speed, and on what it ran."""
+"""What a run says of itself: its steps and epochs in metrics.jsonl, the whole in result.json."""
 
 from __future__ import annotations
 
@@ -9,10 +9,46 @@ from pathlib import Path
 from typing import Any
 
 from recipes import checkpoints
-from recipes.distributed import Failed
+from recipes.distributed import Failed, UserError
 
 #: Peak of dense bfloat16 in FLOP/s, by a part of the GPU's name: the vendor's data sheets.
 PEAKS = {"B200": 2250e12, "H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12}
+
+
+def open_folder(folder: Path) -> None:
+    """Make the output folder, without an earlier run's result. Raises `UserError`."""
+    try:
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot write to the output folder {folder}: {error.strerror}\n"
+            "Give a folder that you can write to with --output."
+        ) from error
+
+
+def record_step(run: Any, loss: float) -> None:
+    """Say how far the run is, and record it."""
+    seconds = run.seconds + time.perf_counter() - run.epoch_began
+    speed = run.taken * run.units_per_sample / seconds
+    pace = (time.perf_counter() - run.began) / (run.step - run.first_step)
+    minutes, rest = divmod(round(pace * (run.last_step - run.step)), 60)
+    left = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else f"{minutes}"
+    losses = f"epoch {run.epoch}  loss {loss:.4f}  {speed:.0f} {run.unit}/s"
+    run.say(f"  step {run.step}/{run.last_step}  {losses}  {left}:{rest:02d} left")
+    line = {"step": run.step, "steps": run.last_step, "epoch": run.epoch, "loss": loss}
+    run.record("step", {**line, f"{run.unit}_per_s": speed})
+
+
+def record_epoch(run: Any, numbers: dict[str, float], count: int, waited: float) -> None:
+    """Say and record an epoch of `count` units, of which this rank `waited` for its data."""
+    line = {"epoch": run.epoch, "step": run.step, **numbers, "learning_rate": run.rate}
+    line |= {"seconds": run.seconds, f"{run.unit}_per_s": count / run.seconds}
+    run.history.append({**line, "count": count, "data_seconds": waited})
+    run.record("epoch", {**line, "steps": run.last_step})
+    means = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
+    speed = f"{run.seconds:.2f} s  {count / run.seconds:.0f} {run.unit}/s"
+    run.say(f"epoch {run.epoch:3d}  {means}  {speed}")
 
 
 def process_began() -> float:
@@ -48,7 +84,7 @@ def utilization(run: Any, flops: float) -> dict[str, Any]:
 def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
     """Return result.json; `facts` are the trainer's own."""
     last, seconds = run.history[-1], [epoch["seconds"] for epoch in run.history[1:]]
-    steps, steady = sorted(run.step_seconds), run.history[1:] or run.history
+    steps, steady = sorted(run.agreement.step_seconds), run.history[1:] or run.history
     took = sum(epoch["seconds"] for epoch in steady)
     waited = sum(epoch.get("data_seconds", 0.0) for epoch in steady)  # older checkpoints: none
     return {
@@ -62,8 +98,8 @@ def summary(run: Any, facts: dict[str, Any]) -> dict[str, Any]:
         "step_seconds_p95": steps[int(len(steps) * 0.95)] if steps else None,
         "data_wait_share": waited / took,
         "peak_memory_bytes": run.framework.peak_memory(),
-        "startup_seconds": run.first_step_unix_time - process_began(),
-        "first_step_unix_time": run.first_step_unix_time,
+        "startup_seconds": run.agreement.first_step_unix_time - process_began(),
+        "first_step_unix_time": run.agreement.first_step_unix_time,
         "trainer": run.trainer,
         "world_size": run.ranks.size,
         "hosts": [host for host, *_ in run.hardware],

@@ -15,28 +15,27 @@ a `state` that packs model and optimizer. Importing this file needs the standard
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import platform
-import resource
-import signal
 import socket
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from recipes import checkpoints, results
+from recipes.agreement import Agreement, diverged
+from recipes.device import Framework
 from recipes.distributed import (
     Batch,
     Failed,
     Ranks,
     Shards,
     UserError,
+    compare_weights,
     end,
     exchange,
     leave,
@@ -44,46 +43,17 @@ from recipes.distributed import (
     together,
 )
 
-AGREE_SECONDS = 0.5  # between exchanges of who has to stop: each takes milliseconds
 EXIT_SAVED = 91  # all ranks stopped early on a signal, and a checkpoint is saved
-SIGNALS = signal.SIGUSR1, signal.SIGTERM  # the time limit comes near; preemption
-
-
-def own_memory() -> int:
-    """Return the most memory, in bytes, that this process had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def difference(first: float, second: float) -> float:
-    return second - first
-
-
-@dataclass(frozen=True)
-class Framework:
-    """What a run asks of PyTorch or TensorFlow on this rank's device; the defaults are a CPU's.
-
-    `mark` notes the time on the device, and `elapsed` has the seconds between two marks.
-    `profiler` takes a folder and the first and last step, and returns what has `step` and `stop`.
-    """
-
-    device: str
-    versions: dict[str, str]
-    mark: Callable[[], Any] = time.perf_counter
-    elapsed: Callable[[Any, Any], float] = difference
-    peak_memory: Callable[[], int] = own_memory
-    gpu_name: str = ""
-    profiler: Callable[[str, int, int], Any] | None = None
 
 
 class Run:
     """One training run, in the folder --output. Only rank 0 prints and writes.
 
-    `unit` is what speed counts per second: "samples", or "tokens" of which a sample has `each`.
+    `unit` is what speed counts per second: "samples", or "tokens", of which a sample has
+    `units_per_sample`.
     """
 
-    stop = ""  # the signal that asked this rank to stop
     rate = math.nan  # the learning rate, for the record
-    first_step_unix_time = math.nan
     failure: UserError | None = None  # to read data
     profiler: Any = None
     epoch_began = 0.0
@@ -96,9 +66,10 @@ class Run:
         framework: Framework,
         about: str,
         unit: str = "samples",
-        each: int = 1,
+        units_per_sample: int = 1,
     ) -> None:
-        self.args, self.ranks, self.trainer, self.unit, self.each = args, ranks, trainer, unit, each
+        self.args, self.ranks, self.trainer = args, ranks, trainer
+        self.unit, self.units_per_sample = unit, units_per_sample
         self.framework, self.device = framework, framework.device
         self.main, self.folder = ranks.rank == 0, Path(args.output)
         self.versions = {"python": platform.python_version(), **framework.versions}
@@ -106,39 +77,18 @@ class Run:
             self.versions["horovod"] = sys.modules["horovod"].__version__
         self.history: list[dict[str, Any]] = []  # of the epochs
         self.resumed_at_steps: list[int] = []
-        self.step_seconds: list[float] = []
-        self.losses: list[Any] = []  # since the ranks last agreed, and the marks of its steps
-        self.marks: list[Any] = []
         self.data_seconds = 0.0  # of this epoch
-        self.listen()
+        self.agreement = Agreement(ranks, framework)
+        self.agreement.listen()
         cpus = len(os.sched_getaffinity(0))
-        own = socket.gethostname(), self.device, threads(ranks.local_size), cpus
-        self.hardware = ranks.gather(own)
-        together(ranks, self._open if self.main else lambda: None)
+        mine = socket.gethostname(), self.device, threads(ranks.local_size), cpus
+        self.hardware = ranks.gather(mine)
+        together(ranks, lambda: results.open_folder(self.folder) if self.main else None)
         if getattr(args, "timeline", False):
             ranks.hvd.start_timeline(str(self.folder / "timeline.json"))
         self.say(f"{trainer}: {about}, {ranks.size} ranks")
         for rank, (host, device, count, cpus) in enumerate(self.hardware):
             self.say(f"  rank {rank}  {host}  {device}  {count} threads  {cpus} CPUs")
-
-    def listen(self) -> None:
-        """Note the signals from now on, instead of ending the process."""
-
-        def note(number: int, frame: Any) -> None:
-            self.stop = signal.Signals(number).name
-
-        for number in SIGNALS:
-            signal.signal(number, note)
-
-    def _open(self) -> None:
-        try:
-            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-            (self.folder / "result.json").unlink(missing_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"cannot write to the output folder {self.folder}: {error.strerror}\n"
-                "Give a folder that you can write to with --output."
-            ) from error
 
     def say(self, text: str) -> None:
         if self.main:
@@ -205,9 +155,8 @@ class Run:
 
     def begin_epoch(self) -> None:
         """Start an epoch's clock; of use where a framework has the loop that `epochs` is for."""
-        self.epoch_began = self.agreed_at = time.perf_counter()
-        self.agreed_step, self.agree_at = self.step, self.step + 1
-        self.losses, self.marks = [], [self.framework.mark()]
+        self.epoch_began = time.perf_counter()
+        self.agreement.begin(self.step)
 
     def batches(self) -> Iterator[Batch]:
         for batch in self.shards.batches(self.epoch, self.taken):
@@ -258,55 +207,25 @@ class Run:
         """
         self.step, self.taken = self.step + 1, self.batch.taken
         self.loss_sum = self.loss_sum + loss
-        self.losses.append(loss)
-        self.marks.append(self.framework.mark())
+        self.agreement.step_done(loss)
         every = self.args.checkpoint_every
         due = bool(every) and self.step % every == 0
         # Nothing is saved before the ranks know that no loss is NaN and all data was read.
-        stop = self._agree() if due or self.step >= self.agree_at else ""
+        stop = self._agree() if due or self.agreement.is_due(self.step) else ""
         if self.step % self.args.log_interval == 0:
-            self._log_step(float(loss) / max(1, self.batch.own * self.each))
+            results.record_step(self, float(loss) / max(1, self.batch.own * self.units_per_sample))
         if self.profiler is not None:
             self.profiler.step()
         if self.taken < self.shards.whole and (stop or due):
             self._save(stop)
 
-    def _log_step(self, loss: float) -> None:
-        seconds = self.seconds + time.perf_counter() - self.epoch_began
-        speed = self.taken * self.each / seconds
-        pace = (time.perf_counter() - self.began) / (self.step - self.first_step)
-        minutes, rest = divmod(round(pace * (self.last_step - self.step)), 60)
-        left = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else f"{minutes}"
-        losses = f"epoch {self.epoch}  loss {loss:.4f}  {speed:.0f} {self.unit}/s"
-        self.say(f"  step {self.step}/{self.last_step}  {losses}  {left}:{rest:02d} left")
-        line = {"step": self.step, "steps": self.last_step, "epoch": self.epoch, "loss": loss}
-        self.record("step", {**line, f"{self.unit}_per_s": speed})
-
     def _agree(self) -> str:
         """Exchange who has to stop, cannot read its data or has diverged; return the signal."""
         bad = None
         if not math.isfinite(float(self.loss_sum)):  # waits for the device
-            losses = [float(loss) for loss in self.losses]
-            number = next((n for n, x in enumerate(losses) if not math.isfinite(x)), 0)
-            bad = self._diverged(losses[number], f"step {self.step - len(losses) + number + 1}, ")
-        if math.isnan(self.first_step_unix_time):
-            self.first_step_unix_time = time.time()
-        for pair in zip(self.marks, self.marks[1:]):
-            self.step_seconds.append(self.framework.elapsed(*pair))
-        steps, seconds = self.step - self.agreed_step, time.perf_counter() - self.agreed_at
-        mine = self.stop, seconds / max(1, steps)
-        everyone = exchange(self.ranks, mine, self.failure or bad)
-        stride = int(AGREE_SECONDS / max(pace for _, pace in everyone))
-        self.agreed_at, self.agreed_step = time.perf_counter(), self.step
-        self.agree_at = self.step + max(1, stride)
-        self.losses, self.marks = [], [self.framework.mark()]
-        return next((stop for stop, _ in everyone if stop), "")
-
-    def _diverged(self, loss: float, where: str) -> Failed:
-        return Failed(
-            f"training diverged: the loss is {loss} in {where}epoch {self.epoch}.\n"
-            f"Try a --base-lr below {self.args.base_lr:g}, or more --warmup-epochs."
-        )
+            loss, step = self.agreement.first_bad(self.step)
+            bad = diverged(self.args, loss, f"step {step}, epoch {self.epoch}")
+        return self.agreement.reach(self.step, self.failure or bad)
 
     def epoch_done(self, evaluate: Callable[[], list[float]] | None = None) -> None:
         """Record the epoch; save and stop where it is time to.
@@ -318,20 +237,14 @@ class Run:
         waited = self.data_seconds  # evaluation reads too
         tested = together(self.ranks, evaluate) if evaluate else []
         everyone = self.ranks.gather([float(self.loss_sum), *tested])
-        loss_sum, *test = (sum(each) for each in zip(*everyone))
-        count = self.taken * self.each
+        loss_sum, *test = (sum(column) for column in zip(*everyone))
+        count = self.taken * self.units_per_sample
         numbers = {"loss": loss_sum / count}
         if test:
             numbers |= {"test_loss": test[0] / test[2], "accuracy": test[1] / test[2]}
         if not all(map(math.isfinite, numbers.values())):
-            exchange(self.ranks, failure=self._diverged(math.nan, ""))
-        line = {"epoch": self.epoch, "step": self.step, **numbers, "learning_rate": self.rate}
-        line |= {"seconds": self.seconds, f"{self.unit}_per_s": count / self.seconds}
-        self.history.append({**line, "count": count, "data_seconds": waited})
-        self.record("epoch", {**line, "steps": self.last_step})
-        means = "  ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in numbers.items())
-        speed = f"{self.seconds:.2f} s  {count / self.seconds:.0f} {self.unit}/s"
-        self.say(f"epoch {self.epoch:3d}  {means}  {speed}")
+            exchange(self.ranks, failure=diverged(self.args, math.nan, f"epoch {self.epoch}"))
+        results.record_epoch(self, numbers, count, waited)
         self.epoch_began, self.data_seconds = time.perf_counter(), waited
         if self.taken >= self.shards.whole:
             self.epoch, self.taken, self.loss_sum = self.epoch + 1, 0, 0.0
@@ -344,18 +257,7 @@ class Run:
         """Check that all ranks have the same weights (arrays), and write result.json."""
         if self.profiler is not None:
             self.profiler.stop()
-        total = hashlib.sha256()
-        for array in weights:
-            total.update(array.tobytes())
-        digests = self.ranks.gather(total.hexdigest())
-        strays = [str(rank) for rank, one in enumerate(digests) if one != digests[0]]
-        if strays:
-            raise RuntimeError(
-                f"the ranks trained different models: the weights of rank {', '.join(strays)} "
-                f"differ from those of rank 0 (of {len(digests)} ranks). The usual causes: a "
-                "variable that was not broadcast before the first step, or gradients applied "
-                "without an allreduce."
-            )
+        compare_weights(self.ranks, weights)
         self._end_timeline()
         together(self.ranks, lambda: results.write(self, facts) if self.main else None)
         self.ranks.close()
@@ -365,23 +267,7 @@ class Run:
     def _save(self, stop: str = "") -> None:
         """Save a checkpoint; with a signal `stop` end all ranks. A full disk is reported."""
         loss_sum = sum(self.ranks.gather(float(self.loss_sum)))
-        manifest = {
-            "trainer": self.trainer,
-            "signature": self.signature,
-            "step": self.step,
-            "epoch": self.epoch,
-            "taken": self.taken,
-            "loss_sum": loss_sum,
-            "seconds": self.seconds + (time.perf_counter() - self.epoch_began if self.taken else 0),
-            "data_seconds": self.data_seconds,
-            "count": self.shards.count,
-            "seed": self.args.seed,
-            "ranks": self.ranks.size,
-            "history": self.history,
-            "resumed_at_steps": self.resumed_at_steps,
-            "arguments": vars(self.args),
-            "versions": self.versions,
-        }
+        manifest = checkpoints.manifest(self, loss_sum)
         path, problem = self.folder / "checkpoints" / f"step-{self.step:08d}.ckpt", ""
         try:
             payload = self.state.pack(path.with_name(".part"))

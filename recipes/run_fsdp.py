@@ -73,5 +73,5 @@ class State:
 
 
 def first_failure(error: Any) -> str:
-    rank, (cause, _) = min(error.failures.items(), key=lambda each: each[0])
+    rank, (cause, _) = min(error.failures.items(), key=lambda failed: failed[0])
     return f"rank {rank}: {str(cause).splitlines()[0]}"

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from recipes import checkpoints
-from recipes.device import Device, settle
+from recipes.device import Device, Framework, settle
 from recipes.distributed import Batch, Ranks, UserError, threads
-from recipes.run import Framework, Run
+from recipes.run import Run
 
 TEST_BATCH = 1000  # test samples at once
 
@@ -144,8 +144,8 @@ class State:
         mine = {path: v.numpy() for path, v in {**self.moving, **self.random}.items()}
         everyone = self.ranks.gather(mine)
         arrays = {path: variable.numpy() for path, variable in self.same.items()}
-        for rank, own in enumerate(everyone):
-            arrays |= {f"{rank}/{path}": array for path, array in own.items()}
+        for rank, arrays_of_rank in enumerate(everyone):
+            arrays |= {f"{rank}/{path}": array for path, array in arrays_of_rank.items()}
         stream = io.BytesIO()
         np.savez(stream, **arrays)
         return stream.getvalue()
@@ -154,11 +154,11 @@ class State:
         saved = np.load(io.BytesIO(payload), allow_pickle=False)
         for path, variable in self.same.items():
             variable.assign(saved[path])
-        own = {**self.moving, **self.random}
+        variables = {**self.moving, **self.random}
         heads = (name.partition("/")[0] for name in saved.files)
         before = max((1 + int(head) for head in heads if head.isdecimal()), default=0)
-        if not own or before == self.ranks.size:
-            for path, variable in own.items():
+        if not variables or before == self.ranks.size:
+            for path, variable in variables.items():
                 variable.assign(saved[f"{self.ranks.rank}/{path}"])
             return
         for path, variable in self.moving.items():

@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from recipes import checkpoints
-from recipes.device import Device, settle, shared
+from recipes.device import Device, Framework, settle, shared
 from recipes.distributed import Ranks, UserError, exchange, threads
-from recipes.run import Framework, Run
+from recipes.run import Run
 
 TEST_BATCH = 1000  # test samples at once
 
@@ -107,7 +107,7 @@ def evaluate(
             loss = functional.cross_entropy(logits.float(), labels, reduction="sum")
             sums += torch.stack([loss, (logits.argmax(1) == labels).sum()])
     model.train()
-    return [*sums.tolist(), sum(map(len, parts)) * run.each]
+    return [*sums.tolist(), sum(map(len, parts)) * run.units_per_sample]
 
 
 def set_rate(run: Run, optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -120,10 +120,10 @@ def normalized(x: Any, width: int, size: int, stride: int = 1, scale: str = "one
 
 def average_statistics(model: Any) -> None:
     """Give all ranks the same running statistics, for tests and checkpoints: the mean of theirs."""
-    own = model.non_trainable_weights
+    statistics = model.non_trainable_weights
     # Horovod: all of them in one exchange.
-    means = hvd.grouped_allreduce([v.value for v in own], op=hvd.Average, name="statistics")
-    for variable, mean in zip(own, means):
+    means = hvd.grouped_allreduce([v.value for v in statistics], op=hvd.Average, name="statistics")
+    for variable, mean in zip(statistics, means):
         variable.assign(mean)
 
 
@@ -155,7 +155,7 @@ def functions(args: Namespace, model: Any, optimizer: Any, data: Any) -> tuple[A
             smoothing = args.label_smoothing
             loss = tf.reduce_sum((1 - smoothing) * plain + smoothing * spread)
             # Weight decay is for matrices, not for biases and batch normalization.
-            decay = tf.add_n([tf.nn.l2_loss(one) for one in weights if one.shape.rank > 1])
+            decay = tf.add_n([tf.nn.l2_loss(matrix) for matrix in weights if matrix.shape.rank > 1])
             goal = loss * weight + decay * (args.weight_decay / args.batches_per_allreduce)
         return [loss, *tape.gradient(goal, weights)]
 

@@ -31,7 +31,7 @@ from torch import nn
 from torch.nn import functional
 
 from recipes import distributed, options, run_torch, text_models, texts
-from recipes.distributed import Ranks, UserError
+from recipes.distributed import Batch, Ranks, UserError
 from recipes.run import Run
 
 TEST_BATCH = 64  # texts at once
@@ -78,6 +78,21 @@ def trained_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: w for name, w in model.state_dict().items() if name not in frozen}
 
 
+def sizes(model: nn.Module) -> dict[str, int]:
+    """Return how many parameters the model has, and how many of them are trained."""
+    weights = list(model.parameters())
+    trained = [weight for weight in weights if weight.requires_grad]
+    return {
+        "parameters": sum(weight.numel() for weight in weights),
+        "trainable_parameters": sum(weight.numel() for weight in trained),
+    }
+
+
+def describe(model: nn.Module) -> str:
+    total, trained = sizes(model).values()
+    return f"{model.config.model_type} with {total:,} parameters, {trained:,} trained"
+
+
 def frozen_digest(model: nn.Module) -> str:
     total = hashlib.sha256()
     for weight in model.parameters():
@@ -104,8 +119,8 @@ def save_model(run: Run, *parts: Any) -> None:
     folder, part = run.folder / "model", run.folder / ".model.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        for each in parts:
-            each.save_pretrained(part)
+        for saved in parts:
+            saved.save_pretrained(part)
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     except OSError as error:
@@ -130,16 +145,26 @@ def distribute(
 
 
 def backward(
-    args: Namespace, model: nn.Module, tokens: list[Any], labels: torch.Tensor, weight: float
+    args: Namespace,
+    model: nn.Module,
+    batch: Batch,
+    x: list[Any],
+    y: torch.Tensor,
+    device: torch.device,
 ) -> torch.Tensor:
-    """Do one backward pass; return the sum of losses of these texts."""
-    # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-    # transformers takes no empty batch, so it is the first text, times zero.
-    device = labels.device
-    with run_torch.autocast(args, device):
-        loss = functional.cross_entropy(logits_of(model, tokens, device), labels, reduction="sum")
-    (loss * weight).backward()
-    return loss.detach()
+    """Do the backward passes of a step; return the sum of the losses of this rank's texts."""
+    losses = torch.zeros((), device=device)
+    for part in batch.parts:
+        # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+        # transformers takes no empty batch, so it is the first text, times zero.
+        used, weight = (part, batch.weight) if len(part) else ([0], 0.0)
+        with run_torch.autocast(args, device):
+            logits = logits_of(model, [x[number] for number in used], device)
+            loss = functional.cross_entropy(logits, y[used].to(device), reduction="sum")
+        (loss * weight).backward()
+        if len(part):
+            losses += loss.detach()
+    return losses
 
 
 def main() -> None:
@@ -154,10 +179,7 @@ def main() -> None:
     require_same(args, world, model)
     model.to(device)
     trained = [(name, w) for name, w in model.named_parameters() if w.requires_grad]
-    total = sum(weight.numel() for weight in model.parameters())
-    number = sum(weight.numel() for _, weight in trained)
-    kind = f"{model.config.model_type} with {total:,} parameters, {number:,} trained"
-    about = f"{data.describe()}, {kind}"
+    about = f"{data.describe()}, {describe(model)}"
     framework = run_torch.framework(device, world, **text_models.VERSIONS)
     run = Run(args, world, "torch_finetune", framework, about)
 
@@ -188,17 +210,12 @@ def main() -> None:
             rate = distributed.learning_rate(args, world.size, run.epochs_done, power=0.5)
             run_torch.set_rate(run, optimizer, rate)
             optimizer.zero_grad()
-            losses = torch.zeros((), device=device)
-            for part in batch.parts:
-                used, weight = (part, batch.weight) if len(part) else ([0], 0.0)
-                loss = backward(args, model, [x[i] for i in used], y[used].to(device), weight)
-                losses += loss * bool(len(part))
+            losses = backward(args, model, batch, x, y, device)
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
         run.epoch_done(lambda: run_torch.evaluate(run, model, test, predict))
     save_model(run, model, tokenizer)
-    facts = {"parameters": total, "trainable_parameters": number}
-    run.finish(run_torch.arrays(model.parameters()), **facts)
+    run.finish(run_torch.arrays(model.parameters()), **sizes(model))
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ def main() -> None:
     data, vocabulary = load(args, world)
     about = data.describe() if data else f"random tokens, vocabulary {vocabulary}, no evaluation"
     framework = run_torch.framework(device, world)
-    run = Run(args, world, "torch_lm", framework, about, unit="tokens", each=args.context)
+    run = Run(args, world, "torch_lm", framework, about, "tokens", args.context)
 
     torch.manual_seed(args.seed)
     model = LanguageModel(args, vocabulary).to(device)

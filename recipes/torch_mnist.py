@@ -18,6 +18,7 @@ for `--exchange ddp`, which trains the same model by PyTorch alone.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from torch import nn
 from torch.nn import functional
 
 from recipes import digits, distributed, options, run_torch
+from recipes.distributed import Batch
 from recipes.run import Run
 
 EXCHANGE = options.option("--exchange", "horovod")
@@ -81,6 +83,29 @@ def distribute(
     )
 
 
+def backward(
+    args: Namespace,
+    network: nn.Module,
+    forward: Callable[[torch.Tensor], torch.Tensor],
+    batch: Batch,
+    x: torch.Tensor,
+    y: torch.Tensor,
+) -> torch.Tensor:
+    """Do the backward passes of a step; return the sum of the losses of this rank's samples."""
+    losses = torch.zeros((), device=x.device)
+    # Horovod: a part may be empty here and not on other ranks, which wait for this one.
+    for number, part in enumerate(batch.parts, 1):
+        # DDP: the last backward pass of a step exchanges what all of them added up.
+        with run_torch.pass_of_step(network, number == len(batch.parts)):
+            with run_torch.autocast(args, x.device):
+                loss = functional.cross_entropy(forward(x[part]), y[part], reduction="sum")
+            # With Adasum the mean of this rank's samples, else a share of the mean of all.
+            weight = 1 / max(1, batch.own) if args.adasum else batch.weight
+            (loss * weight).backward()
+        losses += loss.detach()
+    return losses
+
+
 def main() -> None:
     # Horovod: find the other ranks.
     world = distributed.horovod(hvd) if EXCHANGE == "horovod" else distributed.torch_ranks()
@@ -118,18 +143,7 @@ def main() -> None:
             rate = distributed.learning_rate(args, world.size, run.epochs_done)
             run_torch.set_rate(run, optimizer, rate)
             optimizer.zero_grad()
-            losses = torch.zeros((), device=device)
-            # Horovod: a part may be empty here and not on other ranks, which wait for this one.
-            for number, part in enumerate(batch.parts, 1):
-                # DDP: the last backward pass of a step exchanges what all of them added up.
-                with run_torch.pass_of_step(network, number == len(batch.parts)):
-                    with run_torch.autocast(args, device):
-                        logits = forward(x[part])
-                        loss = functional.cross_entropy(logits, y[part], reduction="sum")
-                    # With Adasum the mean of this rank's samples, else a share of the mean of all.
-                    weight = 1 / max(1, batch.own) if args.adasum else batch.weight
-                    (loss * weight).backward()
-                losses += loss.detach()
+            losses = backward(args, network, forward, batch, x, y)
             optimizer.step()  # Horovod: with the mean gradients of all ranks.
             run.step_done(losses)
         run.epoch_done(lambda: run_torch.evaluate(run, model, test, predict))

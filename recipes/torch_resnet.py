@@ -153,16 +153,16 @@ def distribute(
 
 def average_statistics(world: Ranks, model: nn.Module) -> None:
     """Give all ranks the same running statistics, for tests and checkpoints: the mean of theirs."""
-    own = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+    buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
     if world.size == 1:
         return
     if EXCHANGE == "horovod":  # Horovod: all of them in one exchange.
-        means = hvd.grouped_allreduce(own, op=hvd.Average, name="statistics")
+        means = hvd.grouped_allreduce(buffers, op=hvd.Average, name="statistics")
     else:
-        means = [buffer / world.size for buffer in own]
+        means = [buffer / world.size for buffer in buffers]
         for mean in means:
             torch.distributed.all_reduce(mean)  # DDP: their sum over all ranks, in place.
-    for buffer, mean in zip(own, means):
+    for buffer, mean in zip(buffers, means):
         buffer.copy_(mean)
 
 

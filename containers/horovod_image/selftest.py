@@ -34,7 +34,7 @@ FRAMEWORKS = {
 }
 BUILT = ("CUDA", "NCCL", "MPI", "Gloo")  # what Horovod tells by cuda_built() and so on
 KNOWN = {"controllers": ("MPI", "Gloo"), "operations": ("NCCL", "MPI", "Gloo")}
-TOLD = ("libraries:", "torch.compile:", "providers of libibverbs:")  # lines of the programs below
+TOLD = ("libraries:", "torch.compile:", "providers of libibverbs:")  # lines of libraries.py
 HEADINGS = {
     "Available Frameworks:": "frameworks",
     "Available Controllers:": "controllers",
@@ -45,35 +45,6 @@ CAPABILITIES = {
     "12": {"7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "9.0+PTX"},
     "13": {"7.5", "8.0", "9.0", "10.0", "10.0+PTX", "12.0"},
 }
-LIBRARIES = """\
-import accelerate, lightning, peft, PIL.Image, tensorboard, torch.utils.tensorboard
-import torchvision, torchvision.datasets, transformers
-from torchvision.transforms import Compose, RandomResizedCrop, ToTensor, v2
-small = transformers.BertConfig(num_hidden_layers=1)
-transformers.AutoModelForSequenceClassification.from_config(small)
-picture = Compose([RandomResizedCrop(64), ToTensor()])(PIL.Image.new("RGB", (80, 80)))
-torchvision.models.resnet18()(v2.RandomHorizontalFlip()(picture)[None])
-used = accelerate, lightning, peft, PIL, tensorboard, torchvision, transformers
-print("libraries:", ", ".join(f"{package.__name__} {package.__version__}" for package in used))
-"""
-# Inductor compiles C++ with g++ for CPUs, Triton a launcher in C with gcc for GPUs.
-COMPILED = """\
-import torch
-device = "cuda" if torch.cuda.is_available() else "cpu"
-x = torch.linspace(-1, 1, 64, device=device)
-function = lambda x: torch.nn.functional.gelu(x).sin() + x.mean()
-torch.testing.assert_close(torch.compile(function)(x), function(x))
-print("torch.compile:", device)
-"""
-# What NCCL, UCX and libfabric open by name to reach InfiniBand and RoCE cards.
-VERBS = """\
-import ctypes, glob
-for name in ("libibverbs.so.1", "librdmacm.so.1"):
-    ctypes.CDLL(name)
-providers = glob.glob("/usr/lib/*/libibverbs/lib*-rdmav*.so")
-assert any("mlx5" in path for path in providers), providers
-print("providers of libibverbs:", len(providers))
-"""
 TOOLS = ("ps", "top", "py-spy")
 RANKS = 2
 # For one run of two ranks; 6 s are normal, a cold network file system is slow, emulation slower.
@@ -225,8 +196,8 @@ def check_sums(
     for controller in controllers:
         expected = f"sum=[{float(sum(range(1, RANKS + 1)))}] size={RANKS} controller={controller} "
         if done.returncode or done.stdout.count(expected) != RANKS:
-            what = f"{framework} over {controller}, {RANKS} ranks: wrong result"
-            raise Failed(f"{what}\n{done.stdout}")
+            fault = f"{framework} over {controller}, {RANKS} ranks: wrong result"
+            raise Failed(f"{fault}\n{done.stdout}")
 
 
 def require(kind: str, needed: set[str], there: list[str]) -> None:
@@ -244,11 +215,11 @@ def prove_gpu_code(cuda: str) -> None:
         require(f"GPU code for {framework}", CAPABILITIES[cuda], capabilities(library))
 
 
-def prove_program(program: str, what: str) -> None:
-    """Run a Python program and print what it says. Raises Failed when `what` does not work."""
-    done = run([sys.executable, "-W", "ignore", "-c", program])
+def prove_program(name: str, fault: str) -> None:
+    """Run a part of libraries.py and print what it says. Raises Failed with `fault`."""
+    done = run([sys.executable, "-W", "ignore", "-m", "horovod_image.libraries", name])
     if done.returncode:
-        raise Failed(f"{what}:\n{done.stdout}")
+        raise Failed(f"{fault}:\n{done.stdout}")
     told = [line for line in done.stdout.splitlines() if line.startswith(TOLD)]
     print(*told, sep="\n", flush=True)  # what comes before are TensorFlow's notes
 
@@ -257,8 +228,8 @@ def prove_libraries() -> None:
     """Import the libraries of the trainers, and compile a function by torch.compile. Failed."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        what = "a library of the trainers cannot be imported, or torch.compile does not work"
-        prove_program(LIBRARIES + COMPILED, what)
+        fault = "a library of the trainers cannot be imported, or torch.compile does not work"
+        prove_program("trainers", fault)
 
 
 def prove_tools() -> None:
@@ -291,7 +262,7 @@ def prove_all() -> None:
         prove_gpu_code(cuda)
     prove("mpi4py", "mpi")
     prove_libraries()
-    prove_program(VERBS, "libibverbs or its providers are missing")
+    prove_program("verbs", "libibverbs or its providers are missing")
     prove_tools()
 
 

@@ -25,11 +25,11 @@ def obey(name: str) -> None:
 
 obey("begin")
 
-from recipes import checkpoints, run  # noqa: E402
+from recipes import agreement, checkpoints, run  # noqa: E402
 
 step_done = run.Run.step_done
 write_atomically = checkpoints.write_atomically
-run.AGREE_SECONDS = 0  # in each step
+agreement.AGREE_SECONDS = 0  # in each step
 
 
 def slower_step(self, loss):  # type: ignore[no-untyped-def]

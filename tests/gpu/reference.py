@@ -57,7 +57,7 @@ class Gpt(nn.Module):  # type: ignore[misc]  # as above
 
 def resnet(batch: int, data: str) -> tuple[nn.Module, torch.optim.Optimizer, Forward, int]:
     """Return model, optimizer, the loss of a batch, and the samples in it."""
-    from torchvision.models import resnet50  # type: ignore[import-not-found]
+    from torchvision.models import resnet50
 
     model = resnet50().to(DEVICE).to(memory_format=torch.channels_last)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)
@@ -75,7 +75,7 @@ def resnet(batch: int, data: str) -> tuple[nn.Module, torch.optim.Optimizer, For
 
 def decoded(folder: str, batch: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield batches of the files in train/CLASS, decoded and augmented by torchvision."""
-    from torchvision import datasets, transforms  # type: ignore[import-not-found]
+    from torchvision import datasets, transforms
 
     steps = transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()
     change = transforms.Compose([*steps, transforms.PILToTensor()])

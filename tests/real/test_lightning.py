@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
 # Rank 1 is asked to stop in the middle of the second epoch.
 STOPPED = """
 import os, signal
-from recipes import run as it
+from recipes import agreement, run as it
 from recipes.lightning_mnist import main
-done, it.AGREE_SECONDS = it.Run.step_done, 0
+done, agreement.AGREE_SECONDS = it.Run.step_done, 0
 def step_done(run, loss):
     done(run, loss)
     if run.step == 60 and run.ranks.rank == 1:

@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.unpacked]
 # Rank 1 alone is asked to stop, within an epoch and within the warm-up.
 STOP_IN_STEP_40 = """
 import os, signal
-from recipes import keras_mnist, run as it
-plain, it.AGREE_SECONDS = it.Run.step_done, 0
+from recipes import agreement, keras_mnist, run as it
+plain, agreement.AGREE_SECONDS = it.Run.step_done, 0
 def step_done(run, loss):
     plain(run, loss)
     if run.step == 39 and run.ranks.rank == 1:
@@ -28,8 +28,8 @@ keras_mnist.main()
 # The same of tf_mnist with the mirrored strategy, in its second epoch.
 STOP_MIRRORED = """
 import os, signal
-from recipes import run as it, tf_mnist
-plain, it.AGREE_SECONDS = it.Run.step_done, 0
+from recipes import agreement, run as it, tf_mnist
+plain, agreement.AGREE_SECONDS = it.Run.step_done, 0
 def step_done(run, loss):
     plain(run, loss)
     if run.step == 5 and run.ranks.rank == 1:

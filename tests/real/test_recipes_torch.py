@@ -268,8 +268,8 @@ def test_fewer_samples_than_ranks(login: Login) -> None:
 def test_a_loss_that_is_no_number_names_step_and_rank(login: Login) -> None:
     spoilt = """
 import torch, horovod.torch as hvd
-from recipes import run, torch_mnist as it
-run.AGREE_SECONDS = 3600
+from recipes import agreement, torch_mnist as it
+agreement.AGREE_SECONDS = 3600
 plain, calls = it.functional.cross_entropy, []
 def cross_entropy(*args, **words):
     calls.append(1)

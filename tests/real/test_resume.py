@@ -44,7 +44,8 @@ runpy.run_module(sys.argv[0], run_name="__main__")
 NUMBER = """
 from recipes import checkpoints, options
 from recipes.distributed import Ranks
-from recipes.run import Framework, Run
+from recipes.device import Framework
+from recipes.run import Run
 parser = options.Parser("number", "Trains a number, which is that of the step.")
 for name in ("--epochs", "--batch-size"):
     parser.add_argument(name, type=int)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from containers import image_catalogue, process
 from containers.apptainer import Apptainer
-from containers.build import Builder
 from containers.build_folders import BuildFolders
 from containers.build_plan import EPOCH, BuildPlan, Revision
+from containers.builder import Builder
 from containers.image_catalogue import Image
 from runners.core.disk_space import Needs
 

@@ -14,9 +14,9 @@ import pytest
 
 from containers import base_image, build_plan, image_catalogue
 from containers.apptainer import Apptainer
-from containers.build import Builder
 from containers.build_modes import Mode
 from containers.build_plan import BuildOptions, BuildPlan
+from containers.builder import Builder
 from runners.core.errors import UsageError
 from tests.docker_archive import docker_archive
 

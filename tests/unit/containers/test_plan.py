@@ -21,10 +21,10 @@ from containers import (
     image_catalogue,
 )
 from containers.apptainer import Apptainer
-from containers.build import Builder
 from containers.build_folders import BuildFolders
 from containers.build_modes import Mode
 from containers.build_plan import BuildPlan, Revision
+from containers.builder import Builder
 from runners.core import atomic, digest
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
@@ -81,8 +81,10 @@ CHANGES = {
     "containers/horovod_cpu.def": {"environment", "image"},
     "containers/horovod/edits.py": {"horovod", "environment", "image"},
     "containers/horovod/src/bfloat16.h": {"horovod", "environment", "image"},
+    "containers/horovod/src/waiting.toml": {"horovod", "environment", "image"},
     "containers/horovod_wheel.def": {"horovod", "environment", "image"},
     "containers/build.py": set(),
+    "containers/builder.py": set(),
 }
 
 

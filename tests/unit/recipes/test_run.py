@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from recipes import checkpoints, distributed, options, results
+from recipes import agreement, checkpoints, distributed, options, results
 from recipes import run as recipes_run
+from recipes.device import Framework
 from recipes.distributed import Ranks, UserError
-from recipes.run import Framework, Run
+from recipes.run import Run
 
 from .one_rank import one_rank
 
@@ -60,7 +61,7 @@ def _leave_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(distributed, "leave", leave)
     monkeypatch.setattr(recipes_run, "leave", lambda code: None)
-    monkeypatch.setattr(recipes_run, "AGREE_SECONDS", 0)  # in each step
+    monkeypatch.setattr(agreement, "AGREE_SECONDS", 0)  # in each step
     before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -226,7 +227,7 @@ def test_a_loss_that_is_no_number_names_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seconds in (0, 3600):  # in each step, and at the end of the epoch
-        monkeypatch.setattr(recipes_run, "AGREE_SECONDS", seconds)
+        monkeypatch.setattr(agreement, "AGREE_SECONDS", seconds)
         with pytest.raises(SystemExit) as caught:
             train(run_of(tmp_path), Weights(), bad_at=7)
         assert caught.value.code == 1
@@ -237,7 +238,7 @@ def test_a_loss_that_is_no_number_names_the_step(
 def test_a_model_that_has_diverged_is_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipes_run, "AGREE_SECONDS", 3600)
+    monkeypatch.setattr(agreement, "AGREE_SECONDS", 3600)
     with pytest.raises(SystemExit):
         train(run_of(tmp_path, checkpoint_every=2), Weights(), bad_at=2)
     assert saved(tmp_path) == []
@@ -252,7 +253,7 @@ def test_data_that_cannot_be_read_ends_all_ranks(
         yield 0.0
         raise UserError("cannot read the image x.jpg")
 
-    monkeypatch.setattr(recipes_run, "AGREE_SECONDS", 3600)
+    monkeypatch.setattr(agreement, "AGREE_SECONDS", 3600)
     run, stream = run_of(tmp_path), broken()
     run.begin(20, Weights())
     next(run.epochs())

@@ -42,7 +42,8 @@ def test_a_copy_brings_what_it_imports_and_no_more(tmp_path: Path) -> None:
     assert "imports nothing of ours" in recipes("copy", "minimal_ddp", str(tmp_path)).output
     assert [path.name for path in tmp_path.iterdir()] == ["minimal_ddp.py"]
     told = recipes("copy", "torch_mnist", str(tmp_path)).output
-    names = ["checkpoints", "device", "distributed", "options", "results", "run", "run_torch"]
+    names = ["agreement", "checkpoints", "device", "distributed", "options", "results", "run"]
+    names.append("run_torch")
     copied = {path.stem for path in (tmp_path / "recipes").iterdir()}
     assert copied == {"__init__", "digits", *names}
     assert all(f"{name}.py" in told for name in names)
