@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runners.contract.log_text import human_size
 from runners.core.progress import Progress
-from runners.core.text import human_size
 
 from . import process
 

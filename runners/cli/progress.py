@@ -14,9 +14,8 @@ import click
 
 from containers.build_steps import BuildProgress, Status
 
-from ..contract.log_text import harmless
+from ..contract.log_text import harmless, human_size
 from ..core.progress import Progress
-from ..core.text import human_size
 
 if TYPE_CHECKING:  # rich costs 60 ms, which only who waits at a terminal pays
     from rich.progress import Progress as Bars

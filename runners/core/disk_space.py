@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..contract.log_text import human_size
 from . import machine, places
 from .errors import Refused, SystemFault, UsageError
 from .remedy import Remedy, command
-from .text import human_size
 
 # Apptainer 1.4 fails with a temporary folder of such a name, in %post or as it reads labels.
 UNUSABLE = frozenset("'\";,:")

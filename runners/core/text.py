@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..contract.log_text import human_size as human_size  # a job has its own code alone, not core
-
 
 def count(number: int, noun: str) -> str:
     """Return a number of things: "1 run" or "3 runs"."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..core.errors import NotFound, UsageError, nearest
 from ..core.toml_check import Rule, check, convert, kinds
-from ..settings.config import read_toml, tables
+from ..settings.config_files import read_toml, tables
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
 SHA256 = Rule("64 hexadecimal digits", re.compile(r"[0-9a-fA-F]{64}").fullmatch)

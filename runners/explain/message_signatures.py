@@ -20,7 +20,7 @@ from ..core.diagnosis import Certainty
 from ..core.errors import UsageError, nearest
 from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
-from ..settings.config import read_toml
+from ..settings.config_files import read_toml
 from .explanation import (
     ADMINISTRATOR,
     AUTHOR,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..core.errors import NotFound, UsageError
 from ..core.site import Prebuilt
 from ..core.toml_check import check, kinds
-from ..settings import config
+from ..settings import config_files
 from ..sites import find_site
 
 VARIABLE = "RUNNER_IMAGES_SOURCE"
@@ -35,7 +35,7 @@ def source(env: Mapping[str, str]) -> PrebuiltSource:
 
 def _said(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield VARIABLE, env.get(VARIABLE, "")
-    tables = config.tables(env, "images")
+    tables = config_files.tables(env, "images")
     for path, table in tables:
         check(path, kinds(Prebuilt), table)
     yield from ((path, table.get("source", "")) for path, table in reversed(tables))

@@ -18,7 +18,7 @@ from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
 from ..core.toml_check import check, convert, toml
 from ..core.version import __version__
-from ..settings import config
+from ..settings import config_files
 from . import push, reference
 from .prebuilt import PrebuiltSource
 from .reference import Digest, Reference
@@ -86,12 +86,12 @@ def read(source: str, plain: bool, action: str = "pull") -> tuple[PrebuiltImage,
     """
     if source.startswith("oras://"):
         server = _server(source, plain, action)
-        content = config.read_toml(Path(FILE), lambda: _download(server))
+        content = config_files.read_toml(Path(FILE), lambda: _download(server))
     else:
         path = Path(source, FILE)
         if not os.path.lexists(path):
             raise NotFound(f"{source} has no {FILE}", "", "runner push --list, by who has images")
-        content = config.read_trusted(path, os.environ)
+        content = config_files.read_trusted(path, os.environ)
     where, form = f"{FILE} of {source}", content.pop("form", None)
     if form != FORM:
         raise Refused(f"{where} is of form {form}", f"this runner reads form {FORM}")

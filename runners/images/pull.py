@@ -11,12 +11,13 @@ from pathlib import Path
 
 from containers.image_catalogue import IMAGES
 
+from ..contract.log_text import human_size
 from ..core import disk_space, machine, places, sif
 from ..core.errors import NotFound, NotVerified, Refused, SystemFault, UsageError, nearest
 from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Listener, Progress
-from ..core.text import human_size, utc
+from ..core.text import utc
 from . import local_image
 from .reference import FORMS, Reference, checked_digest, image_name, is_remote, parse
 from .registry import sources

@@ -13,11 +13,11 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urljoin
 
+from ..contract.log_text import human_size
 from ..core import sif
 from ..core.digest import digest_of
 from ..core.errors import NotVerified, Refused, SystemFault, UsageError
 from ..core.progress import Progress
-from ..core.text import human_size
 from .reference import Reference
 from .registry import oci
 from .registry.oci import Layout

@@ -7,7 +7,7 @@ they say which of two ways is shorter, not when a job will start.
 
 from __future__ import annotations
 
-from ..core.text import human_size
+from ..contract.log_text import human_size
 
 MEGA = 10**6
 # docs/measurements/images-on-nodes.md, 2026-11-26, one node and rank, image of 487 MB

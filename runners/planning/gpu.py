@@ -6,22 +6,14 @@ from ..contract.enums import Controller, ProcessGroup
 from ..contract.versions import older
 from ..core import gpus
 from ..core.model import DataPlane, GpuVendor, SchedulerName
-from ..core.plan import ChoiceId, GpuOfRank, Gpus, Provider
+from ..core.plan import ChoiceId, GpuOfRank, Gpus
 from ..core.remedy import advice, change
 from ..core.site import Site
-from ..schedulers import capabilities
-from . import gpu_default, gpu_image, gpu_nodes, mig, partition
+from . import gpu_default, gpu_driver, gpu_image, gpu_nodes, mig, partition
 from .case import Case, DecisionLog, RankResources
 
-# NVIDIA, "CUDA Compatibility", minor version compatibility: a program of any CUDA 12.x runs with
-# the driver of 12.0 or a newer one. Our images carry it as a label.
-MINIMUM = "cuda.driver.minimum"
 RDMA = "rdma.libraries"
-# Apptainer 1.5.0: the folder of --nv's libraries moved behind the loader's default path (pull
-# request 3293), and a variable moves it back (3346).
-IMAGE_FIRST = "1.5.0"
 SHARING, SHARING_FROM = "allow-task-sharing", "23.11"
-HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 ONE_GPU_FROM = "2.30"  # of NCCL (env.rst): several ranks on one GPU, experimental
 
 
@@ -42,14 +34,14 @@ def choose(
     vendor = _vendor(case, resources, wanted, log)
     if vendor is GpuVendor.NVIDIA:
         gpu_image.check_code(case, resources, wanted[0] if wanted else "", log)
-        _driver(case, resources, scheduler, log)
-        _library_order(case, log)
+        gpu_driver.check(case, resources, scheduler, log)
+        gpu_driver.library_order(case, log)
     if vendor and wanted:
         _binding(case, resources, wanted, log)
     data_plane = _data_plane(case, resources, vendor, controller, log)
     if data_plane is DataPlane.NCCL and resources.nodes > 1:
         _verbs(case, log)
-    return Gpus(vendor, case.image.fact(MINIMUM) or None, data_plane)
+    return Gpus(vendor, case.image.fact(gpu_driver.MINIMUM) or None, data_plane)
 
 
 def _vendor(
@@ -235,71 +227,3 @@ def _one_rank_for_a_gpu(case: Case, resources: RankResources, log: DecisionLog) 
         else change(ntasks_per_node=wanted[1]),
         *([gpu_default.on_cpus(case, resources)] if unasked else []),
     )
-
-
-def _driver(
-    case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog
-) -> None:
-    """Note what is known of driver and C library for a job with --nv.
-
-    Refuses when the driver is too old and this machine, without a scheduler, is the node.
-    The login node often has no GPU, or another driver than the nodes: there the node itself
-    decides (rank/hardware.py).
-    """
-    image, site = case.image, case.site
-    minimum = image.fact(MINIMUM)
-    too_old = bool(minimum and site.driver and older(site.driver, minimum))
-    if too_old and capabilities(scheduler).one_machine:
-        older_one = gpu_image.for_job(case, resources, "")
-        log.refuse(
-            "driver-too-old",
-            f"the NVIDIA driver of this machine is too old for the CUDA in {image.path.name}",
-            f"it is {site.driver}; the image's label {MINIMUM} is {minimum}",
-            *([change(image=older_one.image)] if older_one else []),
-            advice("an image with an older CUDA, or a newer driver"),
-            gpu_default.on_cpus(case, resources),
-        )
-    here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
-    log.choose(ChoiceId.DRIVER, minimum or "any", f"{here}each node is checked when the job starts")
-    _glibc(case, log)
-
-
-def _library_order(case: Case, log: DecisionLog) -> None:
-    """Whose driver library is found first, the image's or the host's, by Apptainer's version."""
-    version, image = case.site.apptainer, case.image
-    library = image.fact("cuda.driver.library")
-    if not version:
-        return
-    if HOST_FIRST in map("=".join, case.spec.env):
-        log.choose(ChoiceId.GPU_LIBRARIES, Provider.HOST, case.why("env"))
-    elif older(version, IMAGE_FIRST):
-        log.choose(
-            ChoiceId.GPU_LIBRARIES,
-            Provider.HOST,
-            f"Apptainer {version}; from {IMAGE_FIRST} on the image's",
-        )
-    else:
-        log.choose(
-            ChoiceId.GPU_LIBRARIES,
-            Provider.IMAGE,
-            f"Apptainer {version}; before {IMAGE_FIRST} the host's",
-        )
-        if library:
-            what = f"{library} of {image.path.name} hides the driver's library of the nodes"
-            log.warn(
-                "driver-library-hidden",
-                f"{what}: Apptainer {version} looks there first",
-                change(env=HOST_FIRST),
-            )
-
-
-def _glibc(case: Case, log: DecisionLog) -> None:
-    """Whether the libraries that --nv brings can need more than the image's C library has."""
-    image_glibc, here = case.image.fact("glibc.version"), case.site.glibc
-    if not image_glibc or not here:
-        return
-    if older(image_glibc, here):
-        reason = "the image's is older: each node tries the driver's library when the job starts"
-    else:
-        reason = f"the image has {image_glibc}, so the libraries that --nv adds work"
-    log.choose(ChoiceId.GLIBC, here, reason)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import UsageError, nearest
-from ..settings.config import read_toml
+from ..settings.config_files import read_toml
 from .summary import TOO_GOOD
 
 FILE = Path(__file__).parent / "references.toml"

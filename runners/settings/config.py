@@ -6,25 +6,15 @@ SBATCH_* < flags
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, Union
 
-from ..core import places, trust
 from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
-from ..core.errors import UsageError
 from ..core.site import Profile
 from ..core.toml_check import check, one_of
+from .config_files import tables, user_file
 from .table import LISTS, SETTINGS, Setting
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULTS: dict[str, Any] = {
     "nodes": 1,
@@ -38,8 +28,6 @@ DEFAULTS: dict[str, Any] = {
 }
 NOT_ASKED = (DEFAULT, PRESET, SITE)  # origins of what the user has not given
 WORDS = {DEFAULT: "default", FLAG: "command line"}
-PROJECT_FILE = "runner.toml"
-TABLES = ("launch", "datasets", "images")
 # Settings of which a user gives one; a site's default gives way to another one of the same group.
 MUTUALLY_EXCLUSIVE = (
     ("gpus", "gpus-per-node", "gpus-per-task", "gres"),
@@ -202,64 +190,6 @@ def site_layers(profile: Profile | None, own_layers: Sequence[ConfigLayer]) -> l
         for name, value in profile.launch.items()
         if name not in others
     ]
-
-
-def user_file(env: Mapping[str, str]) -> Path:
-    return places.user_settings(env) / PROJECT_FILE
-
-
-def read_trusted(
-    path: Path, env: Mapping[str, str] = os.environ, named: Path | None = None
-) -> dict[str, Any]:
-    """Parse a TOML file that nobody named on the command line; raise as `read_toml`.
-
-    Raises UsageError too where other users could have written it (`trust.read`).
-    """
-    return read_toml(path, lambda: trust.read(path, env, named))
-
-
-def read_toml(path: Path, read: Callable[[], bytes] | None = None) -> dict[str, Any]:
-    """Parse a TOML file; raise UsageError with the parser's words, or when it cannot be read."""
-    try:
-        table: dict[str, Any] = tomllib.loads((read or path.read_bytes)().decode("utf-8"))
-        return table
-    except (tomllib.TOMLDecodeError, RecursionError) as error:  # [[[[[[[[[[ ...
-        raise UsageError(f"{path} is not valid TOML", str(error)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}", str(error)) from None
-
-
-def tables(
-    env: Mapping[str, str], name: str, strict: bool = True
-) -> list[tuple[str, dict[str, Any]]]:
-    """Return a table of the user's file and of the project's, each with the file's name.
-
-    Raises UsageError for a file with anything beside TABLES, and `strict` for one of other users.
-    """
-    mine, project = user_file(env), Path(PROJECT_FILE)
-    contents = {mine: read_toml(mine)} if mine.is_file() else {}
-    if os.path.lexists(project):
-        try:
-            contents[project] = read_trusted(project, env)
-        except trust.Untrusted as error:
-            if strict:
-                raise
-            warnings.warn(str(error).replace(": ", " is not read: ", 1), stacklevel=2)
-    parsed = [
-        (str(path), _tables_of(path, content).get(name)) for path, content in contents.items()
-    ]
-    return [(path, table) for path, table in parsed if table is not None]
-
-
-def _tables_of(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    for key, table in content.items():
-        if key not in TABLES or not isinstance(table, dict):
-            raise UsageError(
-                f"{path} has the unknown key {key!r}",
-                "settings stand in the table [launch], their source "
-                "in [images], datasets in [datasets.NAME]",
-            )
-    return content
 
 
 def check_table(where: str, table: Mapping[str, Any], kind: str = PRESET) -> ConfigLayer:

@@ -19,7 +19,7 @@ from ..contract.enums import ProcessGroup
 from ..core.errors import NotFound, UsageError, close, nearest
 from ..core.remedy import change, command
 from ..core.trainer import Framework, Trainer
-from . import config
+from . import config, config_files
 
 if TYPE_CHECKING:
     from recipes.options import BareParser
@@ -60,7 +60,7 @@ def presets() -> dict[str, dict[str, Any]]:
 
 def _preset(path: Path) -> dict[str, Any]:
     kind = MINIMAL if path.parent.name == MINIMAL else "full"
-    return {"kind": kind, **config.read_toml(path)}
+    return {"kind": kind, **config_files.read_toml(path)}
 
 
 def source(name: str) -> Path | None:

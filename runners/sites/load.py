@@ -16,7 +16,8 @@ from ..core.remedy import change, command
 from ..core.site import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
 from ..core.toml_check import check, convert, kinds, one_of
 from ..schedulers import SCHEDULERS, capabilities
-from ..settings.config import KINDS, check_table, read_toml, read_trusted, user_file
+from ..settings.config import KINDS, check_table
+from ..settings.config_files import read_toml, read_trusted, user_file
 from ..settings.table import SETTINGS
 
 SHIPPED = Path(__file__).parent

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from ...contract.log_text import human_size
 from ...core import files, places
-from ...core.text import human_size
 from ...images import local_image
 from ...images.store import in_use, store
 from ...images.store.in_use import NamedImage

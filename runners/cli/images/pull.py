@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from ...contract.log_text import human_size
 from ...core import machine
-from ...core.text import human_size
 from ...images import pull
 from .. import options, printer, progress
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ...core.text import human_size
+from ...contract.log_text import human_size
 from .. import options, printer, progress
 
 KINDS = ("mnist", "cifar10", "imagenet", "tokens")

@@ -17,7 +17,7 @@ from ...core.errors import Refused
 from ...core.locks import exclusive
 from ...core.progress import Progress
 from ...core.toml_check import Rule, check, convert, toml
-from ...settings import config
+from ...settings import config_files
 from ..reference import Digest, is_image_name
 from . import store
 
@@ -58,7 +58,7 @@ def read(path: Path) -> tuple[LockedImage, ...]:
     """Return the entries, none where there is no file; raise UsageError for a malformed one."""
     if not os.path.lexists(path):
         return ()
-    content = config.read_trusted(path)
+    content = config_files.read_trusted(path)
     form = content.pop("form", FORM)
     if form != FORM:
         raise Refused(f"{path} is of form {form}", f"this runner reads form {FORM}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runners.contract import log_text
 from runners.core import text
 
 
@@ -12,7 +13,7 @@ from runners.core import text
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (4.6e9, "4.6 GB"), (2e15, "2000.0 TB")],
 )
 def test_sizes_in_words(number: float, words: str) -> None:
-    assert text.human_size(number) == words
+    assert log_text.human_size(number) == words
 
 
 def test_a_long_list_ends_with_how_many_more_there_are() -> None:

@@ -19,7 +19,7 @@ from runners.cli import cli
 from runners.core import trust
 from runners.core.errors import UsageError
 from runners.images import local_image
-from runners.settings import config
+from runners.settings import config, config_files
 
 OTHER = 4711
 Shift = Callable[[Path], None]
@@ -277,8 +277,8 @@ def test_a_file_of_any_bytes_is_read_or_refused(fuzzed: Path, content: bytes) ->
     (fuzzed / "runner.toml").write_bytes(content)
     env = {"XDG_CONFIG_HOME": "/nowhere"}
     with contextlib.chdir(fuzzed), contextlib.suppress(UsageError):
-        for table in config.TABLES:
-            config.tables(env, table)
+        for table in config_files.TABLES:
+            config_files.tables(env, table)
         config.load({}, env)
 
 

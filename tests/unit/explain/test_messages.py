@@ -21,7 +21,7 @@ from runners.explain.fixes import gpu_for_each_rank
 from runners.explain.read_facts import of_text
 from runners.monitoring import end
 from runners.settings import suggest
-from runners.settings.config import read_toml
+from runners.settings.config_files import read_toml
 
 CASES = read_toml(Path(__file__).parent / "messages.toml")["case"]
 KINDS = sorted({case["kind"] for case in CASES})

@@ -13,7 +13,7 @@ from runners.cli.machine.sites import sites_command
 from runners.core.errors import Refused, UsageError
 from runners.core.model import RuntimeName, SchedulerName
 from runners.core.site import Partition, Site
-from runners.settings import config
+from runners.settings import config_files
 from runners.sites import create_profile, load
 from runners.sites.create_profile import ProfileFact
 
@@ -95,7 +95,7 @@ def test_without_a_default_partition_one_is_required() -> None:
 )
 def test_values_come_back_from_the_file(tmp_path: Path, value: Any) -> None:
     text = create_profile.tables([ProfileFact(("env", "a key"), value, "s")], TODAY)
-    table = config.read_toml(write_file(tmp_path, "p", text))
+    table = config_files.read_toml(write_file(tmp_path, "p", text))
     assert table["env"]["a key"] == (list(value) if isinstance(value, tuple) else value)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.settings.config import read_toml
+from runners.settings.config_files import read_toml
 
 from .words import WHO_KNOWS, Unknown, Word, compose
 

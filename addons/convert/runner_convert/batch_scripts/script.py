@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runners.core.errors import UsageError
 from runners.core.site import Site
-from runners.settings.config import read_toml
+from runners.settings.config_files import read_toml
 
 from . import directives, programs
 from .commands import Command, Content, Scope, exclude

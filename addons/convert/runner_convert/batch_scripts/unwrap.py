@@ -276,9 +276,8 @@ def _for_ranks(word: Word) -> Word:
     on_rank = {
         p: p.source for p in word.unknown if p.kind == RUN and known_on_rank(p) and p not in kept
     }
-    return compose(
-        (on_rank.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces), word.line
-    )
+    pieces = (on_rank.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces)
+    return compose(pieces, word.line)
 
 
 def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:

@@ -9,7 +9,7 @@ import pytest
 
 from runner_convert.batch_scripts import report
 from runner_convert.batch_scripts.programs import PLACE
-from runners.settings.config import read_toml
+from runners.settings.config_files import read_toml
 
 from .scripts import line, read
 

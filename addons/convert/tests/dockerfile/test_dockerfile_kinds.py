@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner_convert.dockerfile.convert import convert
-from runners.settings.config import read_toml
+from runners.settings.config_files import read_toml
 
 KINDS: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("dockerfile_kinds.toml"))
 BESIDE = ("my.sif", "other.sif", "images/old.sif", "src/train.py", "requirements.txt")
