@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ..core import locks
@@ -13,12 +15,16 @@ from ..core.command_line import CommandLine
 from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.progress import Listener
+from ..core.trainer import Trainer
+from ..jobs.metrics_tail import RATE
 from ..launching import gather
 from ..launching.run_folder import Draft
 from ..script import render
-from . import study, study_request, writes_rate
+from . import study, study_request
 from .study import StudyPaths, StudyRecord
 from .study_request import Point
+
+IMPORTED = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,7 @@ class Drafts:
         plans = [run.plan for run in self.planned()]
         return [
             *study_request.may_be_short(question.args, question.drop),
-            *dict.fromkeys(
-                text for plan in plans for text in writes_rate.warnings(plan.spec.trainer)
-            ),
+            *dict.fromkeys(text for plan in plans for text in rate_warnings(plan.spec.trainer)),
             *dict.fromkeys(warning.what for plan in plans for warning in plan.warnings),
         ]
 
@@ -100,3 +104,28 @@ class Drafts:
         args = question.args_of(point, made.resources.tasks)
         with_args = replace(made.spec.trainer, args=args)
         return replace(made, spec=replace(made.spec, trainer=with_args))
+
+
+def rate_warnings(trainer: Trainer) -> list[str]:
+    """Return a warning where neither the script nor what it imports beside it names a rate."""
+    file = trainer.file
+    if file is None or trainer.uses_recipes or file.suffix != ".py":
+        return []
+    if any(RATE in text for text in _texts(file)):
+        return []
+    return [
+        f"{file.name} seems to write no rate, and a run without one is not measured: rank 0 has to "
+        "write result.json into $OUTPUT_DIR, with a number such as samples_per_s "
+        "(docs/start/own-trainer.md)"
+    ]
+
+
+def _texts(file: Path) -> Iterator[str]:
+    """Yield the text of a script, and of the modules and packages in its folder that it imports."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    yield text
+    for name in dict.fromkeys(IMPORTED.findall(text)):
+        package = file.with_name(name)
+        modules = package.rglob("*.py") if (package / "__init__.py").is_file() else ()
+        for module in filter(Path.is_file, (file.with_name(f"{name}.py"), *modules)):
+            yield module.read_text(encoding="utf-8", errors="replace")

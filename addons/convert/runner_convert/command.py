@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from . import named_files
+from runners.core import atomic
+from runners.core.errors import UsageError
+
 from .batch_scripts.file_kind import FileKind, kind_of
 
 EXAMPLE = """\b
@@ -55,7 +59,7 @@ def convert_command(
     is left out, what could not be carried over, and what is wrong in it. The script is never
     executed.
     """
-    text = named_files.read(file)
+    text = read(file)
     options = {"--output": output, "--target": target, "--check": check, "--json": as_json}
     given = [option for option, value in options.items() if value]
     chosen = FileKind(kind) if kind else None
@@ -89,7 +93,7 @@ def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
 def _dockerfile(text: str, file: Path, output: Path | None, target: str) -> None:
     from .dockerfile.convert import convert
 
-    written = output or named_files.of_stdout()
+    written = output or of_stdout()
     made = convert(file, text, target, written.name if written else "")
     build = shlex.join(["runner", "build", str(written or "my.def")])
     _write(made.text, output, [*map(str, made.notes), *made.refused.splitlines()], build)
@@ -99,7 +103,7 @@ def _definition(text: str, file: Path, output: Path | None) -> None:
     from .dockerfile.from_definition import convert
 
     made, folder = convert(file, text), shlex.quote(str(file.parent))
-    written = output or named_files.of_stdout() or "Dockerfile"
+    written = output or of_stdout() or "Dockerfile"
     build = f"podman build -t NAME -f {shlex.quote(str(written))} {folder}"
     _write(made.text, output, list(map(str, made.notes)), build)
 
@@ -110,8 +114,41 @@ def _write(text: str, output: Path | None, notes: list[str], following: str) -> 
         click.echo(line, err=True)
     if output is None:
         click.echo(text, nl=False)
-        first = "" if named_files.of_stdout() else "write it to a file with -o, and build that: "
+        first = "" if of_stdout() else "write it to a file with -o, and build that: "
         click.echo(f"next: {first}{following}", err=True)
     else:
-        named_files.write(output, text)
+        write(output, text)
         click.echo(f"wrote {output}; next: {following}", err=True)
+
+
+def read(path: Path) -> str:
+    """Return the text of a file that the user named; raise UsageError for one that is none."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text", str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}", str(error.strerror)) from None
+    if "\0" in text:
+        raise UsageError(f"{path} is not text", "it has bytes that are 0")
+    return text
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that the user named; raise UsageError where it cannot be written."""
+    try:
+        atomic.write_text(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}", str(error)) from None
+
+
+def of_stdout() -> Path | None:
+    """Return the file that the shell has made of stdout by `> FILE`; None for anything else."""
+    try:
+        number = sys.stdout.fileno()
+        path = Path(os.readlink(f"/proc/self/fd/{number}"))
+        regular = stat.S_ISREG(os.fstat(number).st_mode) and path.exists()
+    except OSError:  # no descriptor, or no /proc
+        return None
+    here = Path.cwd()
+    return (path.relative_to(here) if here in path.parents else path) if regular else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.core.trainer import Trainer
-from runners.scale.writes_rate import warnings
+from runners.scale.drafts import rate_warnings
 from tests.unit.in_process import runner
 
 ALONE = "import torch\nprint('loss 0.1')\n"
@@ -36,15 +36,15 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 )
 def test_a_script_without_a_rate_is_told(tmp_path: Path, files: dict[str, str], told: bool) -> None:
     trainer = Trainer("t", None, write(tmp_path, files))
-    assert bool(warnings(trainer)) is told
+    assert bool(rate_warnings(trainer)) is told
 
 
 def test_what_is_no_script_of_ones_own_is_not_told(tmp_path: Path) -> None:
     file = write(tmp_path, {"t.py": ALONE, "t.sh": "python t.py\n"})
-    assert not warnings(Trainer("torch_mnist", "recipes.torch_mnist", None))
-    assert not warnings(Trainer("t", None, file, uses_recipes=True))
-    assert not warnings(Trainer("bash", None, file.with_suffix(".sh"), program="bash"))
-    assert warnings(Trainer("t.py", None, file, program="python"))
+    assert not rate_warnings(Trainer("torch_mnist", "recipes.torch_mnist", None))
+    assert not rate_warnings(Trainer("t", None, file, uses_recipes=True))
+    assert not rate_warnings(Trainer("bash", None, file.with_suffix(".sh"), program="bash"))
+    assert rate_warnings(Trainer("t.py", None, file, program="python"))
 
 
 def test_a_dry_run_of_a_study_warns(
