@@ -216,12 +216,11 @@ def mount(source: Path, target: str, *options: str) -> str:
 def pins(additions: Sequence[pip.Addition]) -> str:
     """A requirements file of exactly these; with hashes when all are known."""
     hashed = all(item.sha256 and not item.url for item in additions)
-    return "".join(
-        f"{item.name} @ {item.url}\n"
-        if item.url
-        else f"{item.name}=={item.version}{f' --hash=sha256:{item.sha256}' * hashed}\n"
-        for item in additions
-    )
+    lines = []
+    for item in additions:
+        pin = f"{item.name} @ {item.url}" if item.url else f"{item.name}=={item.version}"
+        lines.append(f"{pin} --hash=sha256:{item.sha256}\n" if hashed else f"{pin}\n")
+    return "".join(lines)
 
 
 def constraints(packages: Mapping[str, str]) -> str:

@@ -79,7 +79,9 @@ def capabilities(library: Path) -> list[str]:
 def parse_capabilities(text: str) -> list[str]:
     """Read cuobjdump's lines such as `ELF file    1: mpi_lib.1.sm_70.cubin`."""
     found = re.findall(r"^(ELF|PTX) file\s+\d+: \S*\.sm_(\d+)(\d)\.", text, re.MULTILINE)
-    code = {(int(major), int(minor), "+PTX" * (kind == "PTX")) for kind, major, minor in found}
+    code = {
+        (int(major), int(minor), "+PTX" if kind == "PTX" else "") for kind, major, minor in found
+    }
     return [f"{major}.{minor}{ptx}" for major, minor, ptx in sorted(code)]
 
 

@@ -19,7 +19,7 @@ from ..core.diagnosis import Certainty
 from ..core.errors import UsageError
 from ..core.remedy import Remedy, Value, advice, change
 from ..core.toml_check import Rule, check, convert, one_of
-from ..settings.config import read_toml
+from ..settings.config_files import read_toml
 from ..settings.table import SETTINGS
 from . import ended_by_slurm, fixes, run_fixes
 from .explanation import Explanation, Signature

@@ -92,7 +92,7 @@ def _again(image: Path, origin: str) -> Remedy:
     if stored and stored.source:
         return advice(f"rm {path} && runner pull {shlex.quote(stored.source)}")
     kept = f"; if you replaced it yourself: rm {shlex.quote(str(build_record.path(image)))}"
-    return advice(f"rm {path}, then build or pull it again{kept * (origin == 'its build')}")
+    return advice(f"rm {path}, then build or pull it again{kept if origin == 'its build' else ''}")
 
 
 def _as_stat_prints(stamp: digest_cache.Stamp) -> str:

@@ -39,7 +39,8 @@ def check(case: Case, resources: RankResources, scheduler: SchedulerName, log: D
             advice("an image with an older CUDA, or a newer driver"),
             gpu_default.on_cpus(case, resources),
         )
-    here = f"this machine has {site.driver}{', too old' * too_old}; " if site.driver else ""
+    known = f"this machine has {site.driver}{', too old' if too_old else ''}; "
+    here = known if site.driver else ""
     log.choose(ChoiceId.DRIVER, minimum or "any", f"{here}each node is checked when the job starts")
     _glibc(case, log)
 

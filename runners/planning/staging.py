@@ -198,7 +198,7 @@ def _data(case: Case, start: Start, log: DecisionLog) -> DataAccess:
         staged, reason = (False, why) if why else _data_worth_it(case, start.resources)
         many = sum(dataset.files for dataset in spec.data) > MANY_FILES
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
-        log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA * many)
+        log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA if many else "")
         return access
     return DataAccess.IN_PLACE
 

@@ -68,7 +68,8 @@ def _first_exports(plan: Plan) -> list[tuple[str, str]]:
             return []
         path = quoting.quote(f"{plan.spec.image.path}/bin") + ':"$PATH"'
         # The job's own ssh (injob/ssh.py) comes before that of a conda environment.
-        return [("PATH", '"${NONEENV_PREPEND_PATH:+$NONEENV_PREPEND_PATH:}"' * plan.ssh + path)]
+        before = '"${NONEENV_PREPEND_PATH:+$NONEENV_PREPEND_PATH:}"' if plan.ssh else ""
+        return [("PATH", before + path)]
     if RUNTIMES[plan.launching.runtime].prefix:
         return [(f"{plan.launching.runtime.upper()}_NO_EVAL", "1")]
     return []

@@ -35,7 +35,7 @@ def _one_world(ranks: list[Record], expected: int) -> Finding:
     return ABOUT.either(
         seen == list(range(expected)) and sizes == [expected],
         "ranks",
-        f"{expected} rank{'s' * (expected > 1)}, distinct, in one process group",
+        f"{expected} rank{'s' if expected > 1 else ''}, distinct, in one process group",
         f"{expected} ranks were started; these joined: {seen}, with world size {sizes}",
         evidence,
         change(controller="gloo"),

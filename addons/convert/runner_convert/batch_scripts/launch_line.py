@@ -142,5 +142,7 @@ def _of_agents_options(draft: LaunchLine, step: JobStep) -> None:
     for option in agent.options:
         default = option.name == "max-restarts" and option.text == "0"
         if option.name not in plain and not default:
-            what = ": with it its ranks, precision and so on" * (option.name == "config-file")
+            what = (
+                ": with it its ranks, precision and so on" if option.name == "config-file" else ""
+            )
             draft.lose(option.line, f"{agent.name} --{option.name} {option.text}".rstrip() + what)

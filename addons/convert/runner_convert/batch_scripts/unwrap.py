@@ -90,7 +90,7 @@ class _Reader(JobStep):
         for value in read_.values("export") if name == "srun" else ():
             self._set(value.split(","))
         for option in read_.all("x", "e", "env", "mca", "gmca", "genv", "env-pair"):
-            prefix = "OMPI_MCA_" * option.name.endswith("mca")
+            prefix = "OMPI_MCA_" if option.name.endswith("mca") else ""
             self._set([compose((prefix, *option.value.pieces), line)] if option.value else [])
         return not read_.problem
 

@@ -105,7 +105,7 @@ class Copies(Sources):
         """Below %files, for an image in which nothing can be run."""
         is_folder = (self.context / path).is_dir()
         # COPY takes what is in a folder, %files the folder.
-        self.stage.files.append((path + "/." * is_folder, target))
+        self.stage.files.append((path + ("/." if is_folder else ""), target))
         if is_folder:
             what = f"{item.word} {path} into an image without a shell"
             self.note(item, what, "links are followed, and .dockerignore has no effect")
