@@ -249,8 +249,9 @@ def diagnoses_page() -> str:
     """Return the form in which commands print what they found, and the ids of plans."""
     parts = [
         f"{MADE}\n\n# Diagnoses as JSON\n\n"
-        "`plan`, `doctor` and `explain` with `--json` print one object: `version`, `diagnoses`, "
-        "and what only that command has. `id` and `severity` stay; sentences may change.",
+        "`plan`, `doctor`, `explain` and `convert` with `--json` print one object: `version`, "
+        "`diagnoses`, and what only that command has. `id` and `severity` stay, sentences may "
+        "change.",
         _table(OF_A_DIAGNOSIS, "key of a diagnosis"),
         "`explain` has one diagnosis, of a job array one for each run that did not end well. Its "
         "ids are in [known failures](failures.md); besides it has:",
@@ -258,6 +259,9 @@ def diagnoses_page() -> str:
         "`doctor` has a diagnosis for each thing that it looked at, also where all is well: "
         "`subject` and `name` say what that is, and the id is made of both, unless something more "
         "exact is known, such as why a plan is refused.",
+        "`convert` has one for each line of which something is to be said, with `line` (null for "
+        "the whole script). Its ids are `left-out`, `not-carried-over`, `to-fill-in` and "
+        "`to-look-at`, and those of [findings](batch-findings.md), which have a `page`.",
         "## What a plan is refused for, and what it warns of\n\n" + _code(diagnoses.ids()) + ".",
     ]
     return "\n\n".join(parts) + "\n"

@@ -71,9 +71,11 @@ def lines(found: Diagnosis, typed: Callable[[Remedy], str] = str) -> Iterator[st
     yield from (f"  {line}" for line in (*found.evidence_lines, *tries(found, typed)))
 
 
-def tries(found: Diagnosis, typed: Callable[[Remedy], str] = str) -> Iterator[str]:
-    """Yield what to try, the best first."""
-    yield from (f"try: {typed(remedy)}" for remedy in found.remedies)
+def tries(
+    found: Diagnosis, typed: Callable[[Remedy], str] = str, word: str = "try"
+) -> Iterator[str]:
+    """Yield what to try, the best first, each after a word."""
+    yield from (f"{word}: {typed(remedy)}" for remedy in found.remedies)
 
 
 def as_data(found: Diagnosis, typed: Callable[[Remedy], dict[str, Any]]) -> dict[str, Any]:

@@ -104,7 +104,8 @@ def test_the_guide_shows_what_is_printed(login: Login) -> None:
     assert convert(login, "job.sh") == (0, shown)
     code, text = convert(login, "--check", "--json", "job.sh")
     assert code == 1
-    assert [each["code"] for each in json.loads(text)] == ["port-fixed", "pipe-exit-code"]
+    ids = [found["id"] for found in json.loads(text)["diagnoses"]]
+    assert ids == ["port-fixed", "pipe-exit-code"]
 
 
 def test_the_image_tells_which_mpi_it_speaks(login: Login) -> None:

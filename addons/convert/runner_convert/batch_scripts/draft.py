@@ -5,29 +5,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
+from runners.core.diagnosis import Severity
 from runners.settings.table import LISTS
 
+from ..line_diagnosis import LineDiagnosis
 from .words import ENVIRONMENT, WHO_KNOWS, Piece, Word, literal
 
 MOVED = re.compile(r"(?<!\\)\$(\{?)PWD\b")  # OLDPWD behind a `cd`
 
 
-class Note(NamedTuple):
-    """A line of the script, 0 for the whole, and what is said of it."""
+# Ids of what is said of a script, and how much it matters
+LEFT_OUT, NOT_CARRIED_OVER = "left-out", "not-carried-over"
+TO_FILL_IN, TO_LOOK_AT = "to-fill-in", "to-look-at"
+SEVERITIES = {
+    LEFT_OUT: Severity.NOTE,
+    NOT_CARRIED_OVER: Severity.WARNING,
+    TO_FILL_IN: Severity.WARNING,
+    TO_LOOK_AT: Severity.NOTE,
+}
 
-    line: int
-    text: str
+
+def note(id: str, line: int, text: str) -> LineDiagnosis:
+    return LineDiagnosis(id, SEVERITIES[id], text, line=line)
 
 
 @dataclass
 class LaunchLine:
-    """A launch line with what is left out, since runner does it, and what is lost.
+    """A launch line, with what is said of it.
 
-    `open` are places of the line that the user has to fill in, which stand in it as <...>; `notes`
-    are other things to look at. `folder` is to be changed to before the launch. `exports` and
-    `definitions` are what the shell of each rank sets. Not `possible`: no line does the same.
+    Places that the user has to fill in stand in it as <...>. `folder` is to be changed to before
+    the launch. `exports` and `definitions` are what the shell of each rank sets. Not `possible`: no
+    line does the same.
     """
 
     line: int
@@ -37,10 +46,7 @@ class LaunchLine:
     folder: Word | None = None
     exports: list[tuple[str, Word]] = field(default_factory=list)
     definitions: list[str] = field(default_factory=list)
-    left_out: list[Note] = field(default_factory=list)
-    lost: list[Note] = field(default_factory=list)
-    open: list[Note] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[LineDiagnosis] = field(default_factory=list)
     possible: bool = True
 
     def add(self, name: str, value: Word | str | int | None = None, line: int = 0) -> None:
@@ -73,16 +79,19 @@ class LaunchLine:
         self.note(word)
 
     def leave_out(self, line: int, text: str) -> None:
-        self.left_out.append(Note(line, text))
+        self.notes.append(note(LEFT_OUT, line, text))
 
     def lose(self, line: int, text: str) -> None:
-        self.lost.append(Note(line, text))
+        self.notes.append(note(NOT_CARRIED_OVER, line, text))
 
     def fill_in(self, line: int, text: str) -> None:
-        self.open.append(Note(line, text))
+        self.notes.append(note(TO_FILL_IN, line, text))
 
     def look_at(self, line: int, text: str) -> None:
-        self.notes.append(Note(line, text))
+        self.notes.append(note(TO_LOOK_AT, line, text))
+
+    def said(self, id: str) -> list[LineDiagnosis]:
+        return [told for told in self.notes if told.id == id]
 
     def words(self) -> Iterator[str]:
         yield from ("runner", "launch")

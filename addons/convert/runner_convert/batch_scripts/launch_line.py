@@ -11,7 +11,7 @@ from runners.sites import load
 
 from . import environment, logs, programs, resources, trainer
 from .compound_commands import LOOP
-from .draft import LaunchLine, Note
+from .draft import TO_FILL_IN, LaunchLine
 from .environment import PLAIN
 from .programs import PLACING, STARTERS
 from .script import Script
@@ -32,8 +32,10 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     logs.add(launch, script, step)
     _of_agent(launch, step)
     problems = [*_problems(step)]
-    launch.lost += [*problems, *(Note(*dropped) for dropped in step.dropped)]
-    launch.notes += map(Note._make, step.notes)
+    for line, text in (*problems, *step.dropped):
+        launch.lose(line, text)
+    for line, text in step.notes:
+        launch.look_at(line, text)
     cluster = any({*command.conditions}.issuperset(c.conditions) for c in script.clusters)
     launch.possible = not (problems or script.job.hetjob or cluster)
     _to_look_at(launch, step)
@@ -61,10 +63,12 @@ def _blanks(draft: LaunchLine) -> None:
     words = [value for _, value in draft.options if value] + draft.trainer[:1]
     words += draft.arguments[int(shell) :]
     words += [draft.folder] if draft.folder else []
-    notes = " ".join(note.text for note in draft.open)
+    known = " ".join(note.what for note in draft.said(TO_FILL_IN))
     texts = [(w.line, w.text) for w in words if not w.unknown or (w.portable and "/<" in w.text)]
     blanks = [(line, blank) for line, text in texts for blank in BLANK.findall(text)]
-    draft.open += [Note(n, f"{b}: the script leaves it open") for n, b in blanks if b not in notes]
+    for line, blank in blanks:
+        if blank not in known:
+            draft.fill_in(line, f"{blank}: the script leaves it open")
 
 
 def _of_agent(draft: LaunchLine, step: JobStep) -> None:
@@ -77,15 +81,15 @@ def _of_agent(draft: LaunchLine, step: JobStep) -> None:
             draft.lose(command.line, f"{command.text}: not run on each node")
 
 
-def _problems(step: JobStep) -> Iterator[Note]:
+def _problems(step: JobStep) -> Iterator[tuple[int, str]]:
     """Yield why a launch does not do the same."""
-    yield from map(Note._make, step.problems)
+    yield from step.problems
     command, named = step.command, step.starter.has("nodelist", "relative", "H", "host", "hosts")
     inputs = () if step.fed else command.inputs
     for word in (redirected for redirected in inputs if redirected.text != "/dev/null"):
-        yield Note(word.line, f"{command.name} < {word.text}: ranks of runner read no input")
+        yield word.line, f"{command.name} < {word.text}: ranks of runner read no input"
     if named and command.background and command.loops and not is_part(step):
-        yield Note(step.line, "the rounds of this loop run together")
+        yield step.line, "the rounds of this loop run together"
 
 
 def _site(draft: LaunchLine, script: Script) -> Profile | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from textwrap import shorten
 
+from ..line_diagnosis import LineDiagnosis
 from .commands import Command
-from .draft import Note
+from .draft import NOT_CARRIED_OVER, TO_LOOK_AT, note
 from .environment import CONDAS
 from .programs import CLUSTERS, FILTERS, HARMLESS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
 from .rules.slurm import secrets
@@ -34,16 +36,22 @@ SUBMITTING = ("sbatch", "qsub")
 KNOWN = frozenset({*OF_SHELL, *LOOKING, *FILTERS, *MODULES})
 
 
-def not_carried_over(script: Script) -> Iterator[Note]:
+def not_carried_over(script: Script) -> Iterator[LineDiagnosis]:
     """Yield what of the whole script could not be carried over."""
-    job, content = script.job, script.content
-    yield from (Note(line, text) for line, text in job.unread)
+    job, content, lost = script.job, script.content, partial(note, NOT_CARRIED_OVER)
+    yield from (lost(line, text) for line, text in job.unread)
     if job.hetjob:
-        yield Note(job.hetjob, "a heterogeneous job: runner starts equal ranks only")
+        yield note(
+            NOT_CARRIED_OVER, job.hetjob, "a heterogeneous job: runner starts equal ranks only"
+        )
     for line in content.faults:
-        yield Note(line, "the shell's grammar does not fit from here on")
+        yield lost(line, "the shell's grammar does not fit from here on")
     for line in content.embedded:
-        yield Note(line, "directives in a here-document: they are of the script written there")
+        yield note(
+            NOT_CARRIED_OVER,
+            line,
+            "directives in a here-document: they are of the script written there",
+        )
     starting = {step.line for step in script.steps}
     written = set[tuple[int, str]]()
     for command in content.commands:
@@ -52,10 +60,10 @@ def not_carried_over(script: Script) -> Iterator[Note]:
         instead, hidden = _instead(command, script), secrets(command)
         text = " ".join("..." if word in hidden else word.text for word in command.words)
         if not instead.startswith("write ") or (command.line, instead) not in written:
-            yield Note(command.line, f"{shorten(text, MOST_SHOWN)}: {instead}")
+            yield lost(command.line, f"{shorten(text, MOST_SHOWN)}: {instead}")
         written.add((command.line, instead))  # once for all programs of a pipe
     if not script.steps:
-        yield Note(0, "no command starts a training, as far as the script tells")
+        yield lost(0, "no command starts a training, as far as the script tells")
 
 
 def _instead(command: Command, script: Script) -> str:
@@ -154,28 +162,32 @@ def _known_by_arguments(command: Command) -> bool | None:
     return None
 
 
-def to_look_at(script: Script, lines: int) -> Iterator[Note]:
+def to_look_at(script: Script, lines: int) -> Iterator[LineDiagnosis]:
     """Yield what is said of loops and of several steps: each of the `lines` is a job of its own."""
-    steps = script.steps
+    steps, told = script.steps, partial(note, TO_LOOK_AT)
     if line := script.content.ended:
-        yield Note(line, "from here on nothing runs: the script has ended before")
+        yield told(line, "from here on nothing runs: the script has ended before")
     for refusal in script.content.refusals:
-        yield Note(refusal.line, f"{refusal.text}: the script ends here until it is filled in")
+        yield note(
+            TO_LOOK_AT, refusal.line, f"{refusal.text}: the script ends here until it is filled in"
+        )
     for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"
         if any(word.has(BRANCH) for step in launches for word in step.program):
             text = "a loop: a launch for each of its rounds, or one with --array for all"
-        yield Note(line, text)
+        yield told(line, text)
     if lines > 1 and all(step.command.conditions for step in steps):
         text = f"conditions decide which of the {len(steps)} launches run"
-        yield Note(steps[0].line, text)
+        yield told(steps[0].line, text)
     elif lines > 1:
         order = "--dependency afterok:JOB keeps their order"
         how = "the script runs them together" if _together(script) else order
         if any(word.start.startswith(LOCAL) for step in steps[1:] for word in step.program):
             how += f"; what one leaves in {' or '.join(LOCAL)} the next has not"
-        yield Note(steps[0].line, f"{lines} steps of one job become {lines} jobs; {how}")
+        yield note(
+            TO_LOOK_AT, steps[0].line, f"{lines} steps of one job become {lines} jobs; {how}"
+        )
 
 
 def _together(script: Script) -> bool:

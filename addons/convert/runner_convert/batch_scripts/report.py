@@ -4,35 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from runners.core import diagnosis
+from runners.core.command_line import CommandLine
 from runners.launching import gather
+from runners.settings import suggest
 
+from ..line_diagnosis import LineDiagnosis
 from . import launch_line, outside, script
-from .draft import LaunchLine, Note
+from .draft import LEFT_OUT, NOT_CARRIED_OVER, TO_FILL_IN, TO_LOOK_AT, LaunchLine
 from .rules import findings
-from .rules.rule import ScriptFinding
 from .script import Script
 
 PAGE = "docs/reference/batch-findings.md"
 HEADINGS = {
-    "left_out": "left out, because runner does it:",
-    "lost": "could not be carried over:",
-    "open": "to fill in:",
-    "notes": "to look at:",
+    LEFT_OUT: "left out, because runner does it:",
+    NOT_CARRIED_OVER: "could not be carried over:",
+    TO_FILL_IN: "to fill in:",
+    TO_LOOK_AT: "to look at:",
 }
 
 
 @dataclass(frozen=True)
 class ScriptReport:
-    """The launch lines of a script, its findings, and notes by the keys of HEADINGS."""
+    """The launch lines of a script, what is wrong in it, and notes by their ids."""
 
     drafts: tuple[LaunchLine, ...]
-    findings: tuple[ScriptFinding, ...]
-    notes: dict[str, list[Note]]
+    findings: tuple[LineDiagnosis, ...]
+    notes: dict[str, list[LineDiagnosis]]
 
 
-def check(text: str, name: str) -> list[ScriptFinding]:
+def check(text: str, name: str) -> list[LineDiagnosis]:
     """Return what is wrong in a batch script. Raises UsageError for one that cannot be read."""
     return findings(_load(text, name))
 
@@ -50,22 +54,23 @@ def _load(text: str, name: str) -> Script:
 def make(script: Script) -> ScriptReport:
     drafts = [launch_line.draft(script, step) for step in script.steps]
     possible = [draft for draft in drafts if draft.possible]
-    of = {key: drafts if key == "lost" else possible for key in HEADINGS}
-    notes = {key: _unique(n for draft in of[key] for n in getattr(draft, key)) for key in HEADINGS}
-    notes["lost"] = _unique([*notes["lost"], *outside.not_carried_over(script)])
-    notes["notes"] = _unique([*notes["notes"], *outside.to_look_at(script, len(possible))])
-    return ScriptReport(tuple(drafts), tuple(findings(script)), notes)
+    of = {id: drafts if id == NOT_CARRIED_OVER else possible for id in HEADINGS}
+    notes = {id: [note for draft in of[id] for note in draft.said(id)] for id in HEADINGS}
+    notes[NOT_CARRIED_OVER] += outside.not_carried_over(script)
+    notes[TO_LOOK_AT] += outside.to_look_at(script, len(possible))
+    unique = {id: _unique(of_id) for id, of_id in notes.items()}
+    return ScriptReport(tuple(drafts), tuple(findings(script)), unique)
 
 
-def _unique(notes: Iterable[Note]) -> list[Note]:
-    return sorted(dict.fromkeys(notes))
+def _unique(notes: Iterable[LineDiagnosis]) -> list[LineDiagnosis]:
+    return sorted(dict.fromkeys(notes), key=lambda note: (note.line, note.what))
 
 
 def as_text(report: ScriptReport) -> Iterator[str]:
     launches = dict.fromkeys(tuple(_launch(report, draft)) for draft in report.drafts)
     blocks = [[line for launch in launches for line in launch]]
-    for key, heading in HEADINGS.items():
-        lines = [f"  {_place(note.line)}{note.text}" for note in report.notes[key]]
+    for id, heading in HEADINGS.items():
+        lines = [f"  {note}" for note in report.notes[id]]
         blocks.append([heading, *lines] if lines else [])
     findings = [f"  {line}" for line in findings_as_text(report.findings)]
     blocks.append(["findings:", *findings] if findings else [])
@@ -79,40 +84,35 @@ def _launch(report: ScriptReport, draft: LaunchLine) -> Iterator[str]:
     yield draft.text if draft.possible else "# no launch does the same; see below"
 
 
-def findings_as_text(findings: Iterable[ScriptFinding]) -> Iterator[str]:
+def findings_as_text(findings: Iterable[LineDiagnosis]) -> Iterator[str]:
     for finding in findings:
-        yield f"{_place(finding.line)}{finding.code}: {finding.what}"
-        yield f"    right: {finding.right}"
-
-
-def _place(line: int) -> str:
-    return f"line {line}: " if line else ""
+        yield f"{finding.place}{finding.id}: {finding.what}"
+        yield from (f"    {line}" for line in diagnosis.tries(finding, word="right"))
 
 
 def as_json(report: ScriptReport) -> dict[str, Any]:
     """Return the same for programs; a launch that is not complete has places to fill in."""
-    return {
-        "version": 1,
-        "kind": "batch",
-        "launches": [
-            {
-                "line": draft.line,
-                "command": draft.text if draft.possible else None,
-                "complete": draft.possible and not draft.open,
-            }
-            for draft in report.drafts
-        ],
-        "left_out": _rows(report.notes["left_out"]),
-        "not_carried_over": _rows(report.notes["lost"]),
-        "to_fill_in": _rows(report.notes["open"]),
-        "to_look_at": _rows(report.notes["notes"]),
-        "findings": findings_as_json(report.findings),
-    }
+    launches = [
+        {
+            "line": draft.line,
+            "command": draft.text if draft.possible else None,
+            "complete": draft.possible and not draft.said(TO_FILL_IN),
+        }
+        for draft in report.drafts
+    ]
+    notes = [_as_data(note) for of_id in report.notes.values() for note in of_id]
+    found = [*notes, *map(_with_page, report.findings)]
+    return diagnosis.document(found, kind="batch", launches=launches)
 
 
-def _rows(notes: Iterable[Note]) -> list[dict[str, Any]]:
-    return [{"line": note.line or None, "what": note.text} for note in notes]
+def findings_as_json(findings: Iterable[LineDiagnosis]) -> dict[str, Any]:
+    return diagnosis.document([_with_page(finding) for finding in findings], kind="batch")
 
 
-def findings_as_json(findings: Iterable[ScriptFinding]) -> list[dict[str, Any]]:
-    return [{**finding._asdict(), "page": f"{PAGE}#{finding.code}"} for finding in findings]
+def _with_page(finding: LineDiagnosis) -> dict[str, Any]:
+    return {**_as_data(finding), "page": f"{PAGE}#{finding.id}"}
+
+
+def _as_data(found: LineDiagnosis) -> dict[str, Any]:
+    typed = partial(suggest.as_json, typed=CommandLine(name=""))
+    return {**diagnosis.as_data(found, typed), "line": found.line or None}

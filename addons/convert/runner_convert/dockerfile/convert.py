@@ -13,13 +13,14 @@ from containers import definition
 from runners.core import machine
 from runners.core.errors import UsageError
 
+from ..line_diagnosis import LineDiagnosis
 from .copies import USER_BASE
 from .parse import Instruction, pairs, parse, plain, shell, words
 from .quoting import OF_BASE, PLACEHOLDER, placeholder, with_arguments
 from .reader import OF_SHELL
 from .runs import Runs
 from .sections import sections
-from .stage import Note, Stage
+from .stage import Stage
 
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)([^}]*)\})")  # its name, and an operator
 LOST = {
@@ -240,7 +241,7 @@ class Converted(NamedTuple):
     """A definition, what is missing in it, and why Apptainer would refuse it, "" if it does not."""
 
     text: str
-    notes: list[Note]
+    notes: list[LineDiagnosis]
     refused: str
 
 

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from containers import definition
 from runners.core.errors import Refused
 
+from ..line_diagnosis import LineDiagnosis
 from .definition_files import copies
-from .stage import Note
+from .stage import note
 
 CONVERTED = ("", "environment", "labels", "files", "post", "runscript")
 LEFT_OUT = {
@@ -61,7 +62,7 @@ class Dockerfile(NamedTuple):
     """The text, and what is not in it."""
 
     text: str
-    notes: list[Note]
+    notes: list[LineDiagnosis]
 
 
 def convert(path: Path, text: str) -> Dockerfile:
@@ -148,16 +149,17 @@ def _of_environment(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
             yield number, f"%environment, {text.strip()}: ENV sets values and runs nothing"
 
 
-def _notes(lines: Sequence[Line], content: Sequence[Line]) -> Iterator[Note]:
+def _notes(lines: Sequence[Line], content: Sequence[Line]) -> Iterator[LineDiagnosis]:
     for number, section, text in lines:
         if definition.is_heading(text) and section in LEFT_OUT:
-            yield Note(number, text.strip(), LEFT_OUT[section])
+            yield note("section-left-out", number, text.strip(), LEFT_OUT[section])
     set_before = set[str]()
     for number, _, text in _of(content, "environment"):
         for name, value in ASSIGNMENT.findall(text):
             for variable in {*HOSTS.findall(value)} - set_before if value[:1] != "'" else ():
                 what = f"{name} is made of {variable} while the image is built"
-                yield Note(number, what, "Apptainer takes that of who runs it")
+                remedy = "Apptainer takes that of who runs it"
+                yield note("value-of-who-runs-it", number, what, remedy)
             set_before.add(name)
 
 

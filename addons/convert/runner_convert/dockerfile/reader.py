@@ -8,10 +8,11 @@ from bisect import bisect
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..line_diagnosis import LineDiagnosis
 from .ignore import Ignored
 from .parse import Instruction, plain
 from .quoting import OF_BASE, OPEN, PLACEHOLDER, placeholder
-from .stage import Note, Stage
+from .stage import Stage, note
 from .variables import apply, substitute
 
 OF_SHELL = ("UID", "EUID", "PPID")  # read-only in bash, which fails where sh is bash
@@ -25,7 +26,7 @@ class Reader:
         self.context = dockerfile.parent
         self.ignored = Ignored.read(dockerfile)
         self.left_out = left_out  # the definition, which Docker does not know
-        self.notes: list[Note] = []
+        self.notes: list[LineDiagnosis] = []
         self.stages: list[Stage] = []
         self.outside: list[Stage] = []  # images that only files are taken from
         self.has_user_base = False  # whether a stage takes what pip installed for a user
@@ -49,7 +50,7 @@ class Reader:
             new = {name for stage in every if stage.name in new for name in stage.layers} - names
         return [stage for stage in every if stage.name in names]
 
-    def notes_in_use(self) -> list[Note]:
+    def notes_in_use(self) -> list[LineDiagnosis]:
         """Those of the needed stages, and of what is before all stages, by line."""
         used = {line for stage in self.needed() for line in stage.lines}
         unused = {line for stage in self.stages for line in stage.lines} - used
@@ -68,9 +69,9 @@ class Reader:
         self.stage.install.append(f'{guard}export {name}="{text}"')
 
     def note(self, item: Instruction, what: str, remedy: str) -> None:
-        note = Note(item.line, what, remedy)
-        if note not in self.notes:
-            self.notes.append(note)
+        told = note(f"{item.word.lower()}-not-converted", item.line, what, remedy)
+        if told not in self.notes:
+            self.notes.append(told)
 
     def expand(self, item: Instruction, text: str, known: Mapping[str, str]) -> str:
         """The text with the variables that are known; a note for others."""

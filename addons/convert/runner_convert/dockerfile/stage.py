@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from runners.core.diagnosis import Severity
+from runners.core.remedy import advice
+
+from ..line_diagnosis import LineDiagnosis
 from .parse import SHELL
 
 # Images without a shell: nothing can be run in them.
@@ -17,16 +21,9 @@ AT_ROOT = re.compile(
 STAGED = "/.copied"  # where files lie in an image until %post puts them in their places
 
 
-@dataclass(frozen=True)
-class Note:
-    """What could not be converted, and what to do; `line` is the Dockerfile's."""
-
-    line: int
-    what: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.what}: {self.remedy}"
+def note(id: str, line: int, what: str, remedy: str) -> LineDiagnosis:
+    """Return what could not be converted, and what to do."""
+    return LineDiagnosis(id, Severity.WARNING, what, remedies=(advice(remedy),), line=line)
 
 
 @dataclass

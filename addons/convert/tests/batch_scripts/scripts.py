@@ -26,9 +26,9 @@ def lines(text: str) -> list[str]:
 
 
 def found(text: str, site: Site = NOWHERE) -> list[tuple[int, str]]:
-    """Return line and code of each finding."""
+    """Return line and id of each finding."""
     findings = rules.findings(script.load(text, "job.sh", site))
-    return [(finding.line, finding.code) for finding in findings]
+    return [(finding.line, finding.id) for finding in findings]
 
 
 def codes(text: str, site: Site = NOWHERE) -> set[str]:
@@ -37,4 +37,4 @@ def codes(text: str, site: Site = NOWHERE) -> set[str]:
 
 def said(text: str, key: str) -> list[str]:
     """Return the notes under a heading, each with its line."""
-    return [f"{note.line}: {note.text}" for note in read(text).notes[key]]
+    return [f"{note.line}: {note.what}" for note in read(text).notes[key]]

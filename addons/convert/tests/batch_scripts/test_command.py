@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner_convert.batch_scripts.file_kind import FileKind, kind_of
+from runners.core import diagnosis
 from tests import addons, documents
 from tests.unit.in_process import Done, runner
 
@@ -66,15 +67,18 @@ def test_json_is_for_programs(convert: Convert) -> None:
     told = json.loads(convert(JOB, "--json").stdout)
     assert told["launches"] == [{"line": 3, "command": LINE, "complete": True}]
     finding = {
-        "line": 3,
-        "code": "pipe-exit-code",
+        "id": "pipe-exit-code",
+        "severity": "warning",
         "what": "tee hides the trainer's exit code",
-        "right": "set -o pipefail above it",
+        "evidence": [],
+        "remedies": [{"kind": "advice", "text": "set -o pipefail above it"}],
+        "certainty": "certain",
+        "line": 3,
         "page": "docs/reference/batch-findings.md#pipe-exit-code",
     }
-    assert told["findings"] == [finding]
+    assert (told["version"], told["diagnoses"][-1]) == (diagnosis.VERSION, finding)
     done = convert(JOB, "--check", "--json")
-    assert (done.returncode, json.loads(done.stdout)) == (1, [finding])
+    assert (done.returncode, json.loads(done.stdout)["diagnoses"]) == (1, [finding])
 
 
 def test_nothing_of_the_script_is_executed(tmp_path: Path, convert: Convert) -> None:

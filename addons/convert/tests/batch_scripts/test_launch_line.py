@@ -1007,8 +1007,8 @@ def test_a_whole_script(text: str, expected: str) -> None:
 
 def test_what_ssh_does_not_pass_on_is_told() -> None:
     text = f"cd /x\nexport A=1\nmodule load m\n{BY_SSH} python t.py & done; wait"
-    assert "4: A, module load m: ssh does not pass them on" in said(text, "left_out")
-    assert "4: ssh starts it in your home folder: launch it there" in said(text, "notes")
+    assert "4: A, module load m: ssh does not pass them on" in said(text, "left-out")
+    assert "4: ssh starts it in your home folder: launch it there" in said(text, "to-look-at")
 
 
 @pytest.mark.parametrize(
@@ -1040,7 +1040,7 @@ def test_ranks_that_are_told_by_their_places_are_not_one_a_node(job: str, starte
 
 def test_a_condition_that_chooses_nodes_is_told_of() -> None:
     loop = "for h in $(scontrol show hostnames); do if x; then ssh $h python t.py & fi; done; wait"
-    notes = said(loop, "notes")
+    notes = said(loop, "to-look-at")
     assert "1: the condition of line 1 decides whether this runs" in notes
     assert not any("the loop of line" in note for note in notes)
 
@@ -1070,7 +1070,7 @@ def test_processes_of_two_loops_of_ssh_are_two_launches() -> None:
 def test_what_stands_behind_an_exit_never_runs(end: str) -> None:
     text = f"python a.py\n{end}\npython b.py"
     assert {typed[-4:] for typed in lines(text)} == {"a.py"}
-    assert any("from here on nothing runs" in note for note in said(text, "notes"))
+    assert any("from here on nothing runs" in note for note in said(text, "to-look-at"))
 
 
 @pytest.mark.parametrize(
@@ -1119,7 +1119,9 @@ def test_an_image_that_docker_pushes_is_of_its_registry() -> None:
 def test_an_image_that_docker_has_on_this_machine_is_to_be_filled_in(made: str) -> None:
     text = f"{made}\nsrun docker run mine python t.py"
     assert line(text) == "--image '<image>' t.py"
-    assert said(text, "open")[0].startswith("2: <image>: mine is an image of this machine's docker")
+    assert said(text, "to-fill-in")[0].startswith(
+        "2: <image>: mine is an image of this machine's docker"
+    )
 
 
 @pytest.mark.parametrize(
@@ -1148,36 +1150,39 @@ def test_a_folder_is_changed_to_before_the_launch() -> None:
 
 def test_of_the_launches_in_branches_some_run() -> None:
     text = f"if x; then {RUN} python a.py; else {RUN} python b.py; fi"
-    notes = said(text, "notes")
+    notes = said(text, "to-look-at")
     assert "1: conditions decide which of the 2 launches run" in notes
     assert not any("become 2 jobs" in note for note in notes)
 
 
 def test_the_runscript_of_an_image_is_told_of() -> None:
     text = f"{RUN.replace('exec', 'run')} python t.py\nsrun podman-hpc run i:1 python t.py"
-    notes = [note for note in said(text, "notes") if "runscript" in note]
+    notes = [note for note in said(text, "to-look-at") if "runscript" in note]
     assert notes == ["1: the launch does not run the image's runscript"]
 
 
 @pytest.mark.parametrize("step", ["./run.sh", "bash run.sh", "bash -c 'source e; bash run.sh'"])
 def test_a_script_that_a_step_runs_is_said_not_to_be_read(step: str) -> None:
-    assert any("run.sh is not read: agents" in note for note in said(f"srun {step}", "notes"))
+    assert any("run.sh is not read: agents" in note for note in said(f"srun {step}", "to-look-at"))
 
 
 def test_a_module_of_a_branch_is_told_of() -> None:
-    notes = said(f"if x; then module load a; fi\n{RUN} python t.py", "notes")
+    notes = said(f"if x; then module load a; fi\n{RUN} python t.py", "to-look-at")
     assert "1: module load a: the condition of line 1 decides this" in notes
 
 
 def test_what_ssh_starts_on_the_nodes_is_runners() -> None:
     text = "for h in $(scontrol show hostnames); do ssh $h python t.py & done; wait"
-    assert any("ssh: a process on each node, by hand" in note for note in said(text, "left_out"))
+    assert any("ssh: a process on each node, by hand" in note for note in said(text, "left-out"))
     monitor = text.replace("python t.py", "bash monitor.sh")
-    assert any("it runs beside" in note for note in said(f"{monitor}\nsrun python t.py", "lost"))
+    assert any(
+        "it runs beside" in note
+        for note in said(f"{monitor}\nsrun python t.py", "not-carried-over")
+    )
 
 
 def test_the_log_of_srun_is_runners() -> None:
-    notes = said(f"srun -o logs/%j.out {RUN[5:]} python t.py", "left_out")
+    notes = said(f"srun -o logs/%j.out {RUN[5:]} python t.py", "left-out")
     assert notes == ["1: logs/%j.out: runner keeps the log"]
 
 
@@ -1186,13 +1191,13 @@ def test_agents_that_a_loop_and_the_head_start_are_one_launch() -> None:
     loop = f"for i in 1; do {srun.format('$i')} & done\n{srun.format('head')}"
     expected = "--nodes 2 --ntasks-per-node 4 --launcher torchrun --runtime none t.py"
     assert line(f"#SBATCH -N 2\n{loop}") == expected
-    assert said(f"#SBATCH -N 2\n{loop}", "lost") == []
+    assert said(f"#SBATCH -N 2\n{loop}", "not-carried-over") == []
 
 
 def test_modules_of_shifter_are_the_sites() -> None:
     text = "#SBATCH --image=i:1\n#SBATCH --module=gpu,nccl-plugin\nsrun shifter python t.py"
     expected = "2: --module=gpu,nccl-plugin: the site's profile decides it"
-    assert said(text, "left_out") == [expected]
+    assert said(text, "left-out") == [expected]
 
 
 @pytest.mark.parametrize(
@@ -1205,32 +1210,32 @@ def test_modules_of_shifter_are_the_sites() -> None:
 )
 def test_steps_run_together_where_nothing_waits_between_them(text: str, how: str) -> None:
     text = text.replace("{}", "srun python t.py")
-    assert any(note.endswith(how) for note in said(text, "notes"))
+    assert any(note.endswith(how) for note in said(text, "to-look-at"))
 
 
 def test_an_agent_in_a_container_that_is_not_known_is_told_of() -> None:
-    notes = said("srun sarus run i:1 torchrun --nproc-per-node=4 t.py", "notes")
+    notes = said("srun sarus run i:1 torchrun --nproc-per-node=4 t.py", "to-look-at")
     assert "1: torchrun is started by sarus, which is not known here, for each rank" in notes
-    notes = said("srun ./train --launcher torch", "notes")
+    notes = said("srun ./train --launcher torch", "to-look-at")
     assert not any("is started by" in note for note in notes)
 
 
 def test_what_a_step_leaves_on_its_nodes_is_not_there_for_the_next_job() -> None:
-    notes = said("srun python stage.py /tmp/d\nsrun python t.py --data /tmp/d", "notes")
+    notes = said("srun python stage.py /tmp/d\nsrun python t.py --data /tmp/d", "to-look-at")
     assert any("what one leaves in /tmp" in note for note in notes)
 
 
 def test_ranks_in_all_that_only_the_run_knows_are_told_of() -> None:
-    notes = said("#PBS -l select=2\nmpiexec -n ${NP:-1} --ppn 4 python t.py", "notes")
+    notes = said("#PBS -l select=2\nmpiexec -n ${NP:-1} --ppn 4 python t.py", "to-look-at")
     assert any(note.startswith("2: ${NP:-1} ranks in all") for note in notes)
     assert not any(
         "in all" in note
-        for note in said("#PBS -l select=2\nmpiexec -n $((2*P)) --ppn $P python t.py", "notes")
+        for note in said("#PBS -l select=2\nmpiexec -n $((2*P)) --ppn $P python t.py", "to-look-at")
     )
 
 
 def test_a_long_loop_is_an_array_or_a_loop_of_launches() -> None:
-    notes = said(f"for i in {{0..99}}; do {RUN} python t.py $i; done", "notes")
+    notes = said(f"for i in {{0..99}}; do {RUN} python t.py $i; done", "to-look-at")
     assert "1: a loop: a launch for each of its rounds, or one with --array for all" in notes
 
 
@@ -1271,7 +1276,7 @@ if [ $h = $HOSTNAME ]; then {run} & else
 ssh $h "export A=1 {by_ssh}; cd $PBS_O_WORKDIR; {run}" & fi
 n=$((n+1)); done; wait"""
     assert [draft.possible for draft in read(text).drafts] == [possible]
-    assert [note for note in said(text, "notes") if "ssh" in note] == notes
+    assert [note for note in said(text, "to-look-at") if "ssh" in note] == notes
 
 
 @pytest.mark.parametrize(
@@ -1295,23 +1300,25 @@ def test_a_variable_before_words_that_are_no_script_is_the_script(name: str, end
 
 
 def test_a_token_beside_a_variable_is_no_place_to_fill_in() -> None:
-    assert said(f'{RUN} python t.py --prompt "<unk> $X"', "open") == []
+    assert said(f'{RUN} python t.py --prompt "<unk> $X"', "to-fill-in") == []
 
 
 def test_what_ends_a_script_that_is_not_filled_in_is_told() -> None:
-    notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "notes")
+    notes = said(f'SIF=\nif [ -z "$SIF" ]; then exit 1; fi\n{RUN} python t.py', "to-look-at")
     assert "2: exit 1: the script ends here until it is filled in" in notes
 
 
 @pytest.mark.parametrize("start", ["[ -d $D ] ||", "cd $D &&", "while a; do", "if a; then"])
 def test_an_exit_that_may_not_run_is_not_told(start: str) -> None:
     end = {"while a; do": "; done", "if a; then": "; fi"}.get(start, "")
-    notes = said(f"M=1\nif [ $M = 1 ]; then {start} exit 1{end}; {RUN} python t.py; fi", "notes")
+    notes = said(
+        f"M=1\nif [ $M = 1 ]; then {start} exit 1{end}; {RUN} python t.py; fi", "to-look-at"
+    )
     assert not any("filled in" in note for note in notes)
 
 
 def test_a_python_that_an_agent_leaves_is_told() -> None:
-    notes = said("$PYTHON -m torch.distributed.run t.py", "lost")
+    notes = said("$PYTHON -m torch.distributed.run t.py", "not-carried-over")
     assert notes == ["1: $PYTHON: the launch takes the Python of its environment"]
 
 
@@ -1319,26 +1326,26 @@ def test_a_job_that_srun_asks_for_is_the_launchs() -> None:
     made = line("srun -p $P -J a -t 5 -n 16 --ntasks-per-node=8 ${OPTIONS:-} python t.py")
     counts = "--nodes 2 --ntasks-per-node 8"
     assert made == f"--partition $P --job-name a --time 5 {counts} --runtime none t.py"
-    lost = said("srun ${OPTIONS:-} python t.py", "lost")
+    lost = said("srun ${OPTIONS:-} python t.py", "not-carried-over")
     assert lost == ["1: srun ${OPTIONS:-}: your shell may have options in it"]
 
 
 def test_ranks_in_all_that_srun_is_told_of_need_their_nodes() -> None:
     text = "srun -n ${N:-16} --ntasks-per-node=${M:-8} python t.py"
     assert "1: ${N:-16} ranks in all: the line starts ${M:-8} on each of its nodes" in said(
-        text, "notes"
+        text, "to-look-at"
     )
 
 
 def test_what_a_program_that_starts_ranks_may_read_is_lost() -> None:
     text = "FORCE_TORCHRUN=1 NNODES=2 srun llamafactory-cli train c.yaml"
     lost = "1: NNODES=2: runner sets no such variable; llamafactory-cli may read it"
-    assert said(text, "lost") == [lost]
-    assert said("NNODES=2 srun python t.py", "lost") == []
+    assert said(text, "not-carried-over") == [lost]
+    assert said("NNODES=2 srun python t.py", "not-carried-over") == []
 
 
 def test_a_pattern_of_files_needs_no_job() -> None:
-    notes = said(f"module is-loaded x\nmv *.old old/\n{RUN} python t.py", "lost")
+    notes = said(f"module is-loaded x\nmv *.old old/\n{RUN} python t.py", "not-carried-over")
     assert notes == ["2: mv *.old old/: no training; do it before the launch, where it is needed"]
 
 
@@ -1348,7 +1355,9 @@ def test_a_monitor_beside_a_training_is_no_launch() -> None:
 
 
 def test_a_file_that_a_pipe_writes_is_told_of_once() -> None:
-    lost = said(f"cat a | grep b | cut -f1 > /d/l.txt\n{RUN} python t.py /d/l.txt", "lost")
+    lost = said(
+        f"cat a | grep b | cut -f1 > /d/l.txt\n{RUN} python t.py /d/l.txt", "not-carried-over"
+    )
     assert lost == ["1: cat a: write /d/l.txt before the launch"]
 
 
@@ -1360,7 +1369,7 @@ def test_braces_are_a_list() -> None:
 def test_a_loop_becomes_a_line_for_each_round() -> None:
     text = f"for lr in 0.1 0.01; do\n  {RUN} python t.py --lr $lr\ndone"
     assert lines(text) == [f"--image image.sif t.py -- --lr {lr}" for lr in ("0.1", "0.01")]
-    notes = said(text, "notes")
+    notes = said(text, "to-look-at")
     assert any(note.startswith("1: a loop: 2 of the launches") for note in notes)
     assert any("2 steps of one job become 2 jobs" in note for note in notes)
 
@@ -1524,7 +1533,7 @@ OPEN = {
 def test_a_guess_is_never_printed(text: str, place: str, note: str) -> None:
     report = read(text.format(run=RUN))
     assert place in report.drafts[0].text
-    assert any(sentence.startswith(note) for sentence in said(text.format(run=RUN), "open"))
+    assert any(sentence.startswith(note) for sentence in said(text.format(run=RUN), "to-fill-in"))
 
 
 LOST = {
@@ -1882,7 +1891,8 @@ LOST = {
 
 @pytest.mark.parametrize(("text", "note"), LOST.values(), ids=LOST)
 def test_what_is_not_understood_is_told_with_its_line(text: str, note: str) -> None:
-    assert any(sentence.startswith(note) for sentence in said(text, "lost")), said(text, "lost")
+    lost = said(text, "not-carried-over")
+    assert any(sentence.startswith(note) for sentence in lost), lost
 
 
 @pytest.mark.parametrize(
@@ -1931,7 +1941,7 @@ def test_a_log_and_a_look_for_a_program_are_not_lost() -> None:
     text = (
         f"exec 1>job.log\ncommand -v nvidia-smi && nvidia-smi\nsrun --mpi=list\n{RUN} python t.py"
     )
-    assert said(text, "lost") == []
+    assert said(text, "not-carried-over") == []
 
 
 # What runs in an image of pyxis: the end of the line.
@@ -1987,7 +1997,7 @@ def test_hosts_that_a_loop_lists_are_runners() -> None:
         'for h in $(scontrol show hostnames); do F="$F -H $h:4"; done\nmpirun $F -np 8 python t.py'
     )
     assert line(f"#SBATCH --nodes=2\n{text}").endswith("--ntasks 8 --runtime none t.py")
-    assert "3: H: runner places ranks" in said(f"#SBATCH --nodes=2\n{text}", "left_out")
+    assert "3: H: runner places ranks" in said(f"#SBATCH --nodes=2\n{text}", "left-out")
 
 
 def test_the_length_of_a_list() -> None:
@@ -2017,7 +2027,7 @@ def test_an_environment_definition_file(tmp_path: Path) -> None:
         "runner launch --image '<image>' --bind $SCRATCH:/s --bind /a:/b:ro "
         "--env A=1 -- bash -c 'cd /w && exec python t.py'"
     )
-    assert [note.text[:11] for note in made.notes["lost"]] == ["annotations"]
+    assert [note.what[:11] for note in made.notes["not-carried-over"]] == ["annotations"]
     (tmp_path / "e.toml").write_text(f'base_environment = "x"\n{table}', encoding="utf-8")
     made = report.make(script.load(text, str(tmp_path / "job.sh")))
     assert "--image '<image of ./e.toml>'" in made.drafts[0].text
@@ -2041,7 +2051,7 @@ def test_what_runner_does_is_left_out() -> None:
         f"{RUN} python t.py | tee log"
     )
     assert line(text) == "--nodes 2 --cpus-per-task 4 --image image.sif t.py"
-    assert said(text, "left_out") == [
+    assert said(text, "left-out") == [
         "3: MASTER_ADDR, WORLD_SIZE: runner sets them",
         "4: OMP_NUM_THREADS: runner sets it",
         "5: tee: runner keeps the log",

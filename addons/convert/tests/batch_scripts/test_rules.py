@@ -321,7 +321,7 @@ def test_a_secret_of_a_login_is_not_repeated() -> None:
 
 def test_a_secret_is_not_repeated() -> None:
     report = read("export HF_TOKEN=hf_0123456789abcdef\nsrun python train.py")
-    assert [finding.code for finding in report.findings] == ["secret-in-script"]
+    assert [finding.id for finding in report.findings] == ["secret-in-script"]
     assert "0123456789" not in str(report)
     assert "--env HF_TOKEN " in report.drafts[0].text
 

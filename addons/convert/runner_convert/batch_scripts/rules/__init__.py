@@ -1,18 +1,24 @@
-"""What is wrong in a batch script: each rule has a stable code, and notes itself in RULES."""
+"""What is wrong in a batch script: each rule has a stable id, and notes itself in RULES."""
 
 from __future__ import annotations
 
+from runners.core.diagnosis import Severity
+from runners.core.remedy import advice
+
+from ...line_diagnosis import LineDiagnosis
 from ..script import Script
 from . import containers, places, ranks, rendezvous, slurm  # noqa: F401  they note their rules
-from .rule import RULES, ScriptFinding
+from .rule import RULES
 
 __all__ = ["RULES", "findings"]
 
 
-def findings(script: Script) -> list[ScriptFinding]:
-    """Return what is wrong by line; of a code the first finding of each line."""
-    first: dict[tuple[int, str], ScriptFinding] = {}
-    for code, check in RULES.items():
+def findings(script: Script) -> list[LineDiagnosis]:
+    """Return what is wrong by line; of an id the first finding of each line."""
+    first: dict[tuple[int, str], LineDiagnosis] = {}
+    for id, check in RULES.items():
         for line, what, right in check(script):
-            first.setdefault((line, code), ScriptFinding(line, code, what, right))
-    return sorted(first.values())
+            remedies = (advice(right),)
+            found = LineDiagnosis(id, Severity.WARNING, what, "", remedies, line=line)
+            first.setdefault((line, id), found)
+    return [first[place] for place in sorted(first)]

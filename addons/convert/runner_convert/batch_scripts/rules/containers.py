@@ -137,8 +137,8 @@ def _planned(line: int, image: Path, mpi: str) -> Places:
         free, chosen = (gather.plan("bash", ("-c", "true"), c, True, Listener()) for c in choices)
     except RunnerError:
         return  # nothing can be told of this image here
-    anyway = {refusal.what for refusal in free.refusals}
+    anyway = {refusal.id for refusal in free.refusals}
     for refusal in chosen.refusals:
-        if refusal.what not in anyway:
+        if refusal.id not in anyway:
             right = f"--mpi={free.wireup.mpi}" if free.wireup.mpi else refusal.evidence
             yield line, refusal.what, right
