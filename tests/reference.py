@@ -63,7 +63,7 @@ OF_AN_EXPLANATION = {
     "who, rank, host": "who failed first; null and empty where it was no rank",
     "traceback": "lines, of the rank that failed",
     "steps": "what to do in words, where one command does not do it",
-    "fixed_by": "`you`, `author`, `administrator` or `nobody`",
+    "fixed_by": "`you`, `author`, `administrator` or `nobody`; empty where there is nothing to fix",
     "tell": "what to write to the administrators",
     "remedies": "of those behind the first, `does` is what they do that the first does not",
 }

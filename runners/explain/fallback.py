@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..core.diagnosis import Certainty
 from ..core.job_record import JobState
 from ..core.remedy import command
@@ -72,10 +74,13 @@ def unknown(facts: Facts) -> Explanation:
 
 def _unknown_text(facts: Facts) -> Explanation:
     """Return the lines that look like errors of a log in which no signature finds anything."""
-    seen = facts.log.errors[:SHOWN]
     cause = "the text has no error that is known"
-    because = "these lines look like errors" if seen else "no line looks like an error"
-    return finding(cause, seen or facts.log.last[-3:], logs(facts), Certainty.UNSURE, because)
+    if seen := facts.log.errors[:SHOWN]:
+        because = "these lines look like errors"
+        return finding(cause, seen, logs(facts), Certainty.UNSURE, because)
+    because = "no line looks like an error"
+    nothing = finding(cause, facts.log.last[-3:], logs(facts), Certainty.UNSURE, because)
+    return replace(nothing, remedies=())
 
 
 SIGNATURES = (

@@ -148,7 +148,9 @@ def _completed(explanation: Explanation, facts: Facts) -> Explanation:
 
 
 def _fixed_by(fix: Remedy | None, facts: Facts) -> str:
-    """Return who can do what a fix says."""
-    if fix and fix.kind == LAUNCH and any(name == "exclude" for name, _ in fix.options):
+    """Return who can do what a fix says; "" where there is nothing to fix."""
+    if fix is None:
+        return ""
+    if fix.kind == LAUNCH and any(name == "exclude" for name, _ in fix.options):
         return NOBODY
     return AUTHOR if user_line(facts) and fix == edit(facts) else YOU

@@ -189,8 +189,12 @@ def test_a_file_and_a_pasted_text_are_explained(
     assert (code, '"job": null' in output, '"id": "quota"' in output) == (0, True, True)
 
 
-def test_a_text_without_an_error_is_not_called_a_failure(tmp_path: Path) -> None:
-    explanation = explained(tmp_path, "epoch 1 loss 0.5\nepoch 2 loss 0.4\n")
+def test_in_a_text_without_an_error_there_is_nothing_to_fix(tmp_path: Path) -> None:
+    text = "epoch 1 loss 0.5\nepoch 2 loss 0.4\n"
+    explanation = explained(tmp_path, text)
+    assert (explanation.remedies, explanation.fixed_by) == ((), "")
+    code, output = run("-", text=text)
+    assert (code, "fix" in output) == (0, False), output
     assert explanation.what == "the text has no error that is known"
     assert explanation.certainty is Certainty.UNSURE
 
