@@ -143,13 +143,11 @@ def first_that_fits(entries: tuple[RunSignature, ...], facts: Facts) -> Explanat
         if found is None or (entry.signals and not meaning):
             continue
         if all(entry.when.holding(facts)) and not any(entry.unless.holding(facts)):
-            return _explanation(entry, facts, found, meaning)
+            return told(entry, facts, found, meaning)
     return None
 
 
-def _explanation(
-    entry: RunSignature, facts: Facts, found: re.Match[str], meaning: str
-) -> Explanation:
+def told(entry: RunSignature, facts: Facts, found: re.Match[str], meaning: str) -> Explanation:
     lines = _lines(entry, facts)
     in_line = [re.search(pattern.pattern, line.text) for pattern, line in lines]
     groups = {

@@ -12,7 +12,7 @@ from runners.cli import cli
 from runners.contract.log_text import CONTROL
 from runners.core import diagnosis
 
-from ..explain.test_facts import made
+from ..explain.runs import made
 from ..failures import leave, words
 
 ECC = "AcceleratorError: CUDA error: uncorrectable ECC error encountered"

@@ -1,4 +1,4 @@
-"""Messages as users paste them: `messages.toml`, by the kind of mistake that a wrong answer was."""
+"""Messages as users paste them, by the kind of mistake that a wrong answer was."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from runners.monitoring import end
 from runners.settings import suggest
 from runners.settings.config_files import read_toml
 
-CASES = read_toml(Path(__file__).parent / "messages.toml")["case"]
+from .cases import FOLDER
+
+CASES = read_toml(FOLDER / "pasted" / "messages.toml")["case"]
 KINDS = sorted({case["kind"] for case in CASES})
 SURENESS = tuple(Certainty)
 ORDINAL = """Traceback (most recent call last):

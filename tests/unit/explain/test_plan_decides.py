@@ -18,7 +18,7 @@ from runners.explain.judge import explain
 from runners.injob.rank.problems import Problem
 
 from ..failures import leave, words
-from .test_facts import FAILED, OWN, made, planned
+from .runs import FAILED, OWN, made, planned
 
 ADDED = ("command", "image", "data", "binds", "env", "sbatch_args")  # to form 5, one by one
 TRACEBACK = "Traceback (most recent call last):"
@@ -168,12 +168,3 @@ def test_values_of_variables_that_stay_are_those_that_were_typed(tmp_path: Path)
     settings = tuple(Given("env", "=".join(pair)) for pair in given)
     fix = explain(paths, replace(job, typed=CommandLine(settings=settings)), FAILED).fix
     assert str(fix) == "--env A=1, leave out --env"
-
-
-def test_the_script_of_torchrun_and_its_arguments_stay(tmp_path: Path) -> None:
-    paths, job = made(tmp_path, "")
-    leave(paths, 0, 1.0, OWN_SIZE)
-    planned(paths, trainer=Trainer("torchrun", None, None, TORCHRUN, program="torchrun"))
-    fix = explain(paths, job, FAILED).fix
-    assert fix is not None
-    assert fix.trainer == ("/w/t.py", "--lr", "1")

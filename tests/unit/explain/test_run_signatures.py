@@ -36,7 +36,7 @@ MESSAGE = """\
 id = "x"
 match = ["x"]
 cause = "it failed"
-fix = ["Mend it"]
+fix = ["Fix it"]
 certainty = "likely"
 fixed_by = "you"
 source = "x.c"
@@ -66,7 +66,7 @@ def test_an_entry_is_read(tmp_path: Path) -> None:
         ('"likely"', '"sure"', "certainty must be one of certain, likely, unsure"),
         ('"logs"', '"odd"', "remedy must be one of edit"),
         ('remedy = "logs"', "", "it needs one remedy"),
-        ('remedy = "logs"', 'remedy = "logs"\nadvice = "Mend it"', "it needs one remedy"),
+        ('remedy = "logs"', 'remedy = "logs"\nadvice = "Fix it"', "it needs one remedy"),
         ('remedy = "logs"', "change = { odd = true }", "odd is no option of the launch"),
         ('remedy = "logs"', 'leave_out = ["odd"]', "leave_out must be an option of the launch"),
         ('"logs"', '"logs"\nshow = ["last"]', "show must be one of record"),
