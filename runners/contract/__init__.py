@@ -1,5 +1,5 @@
-"""What the host and a job both know: names of files, kinds of failures, exit codes, enums, parsers.
+"""Names that the host and a job share: files, kinds of failures, exit codes, enums, parsers.
 
-Standard library only. `runners/injob` has this folder below it in a job, as its `contract`; what
-staging imports is Python 3.6.
+It uses the standard library only. In a job this folder lies below `injob`, as its `contract`. The
+modules that staging imports run with Python 3.6.
 """

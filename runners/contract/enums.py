@@ -1,4 +1,4 @@
-"""Names that options, records and messages of a job have in common."""
+"""Names that the options, records and messages of a job share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes of a job's own parts, of those that docs/concepts/exit-codes.md lists."""
+"""Exit codes of a job's own parts; docs/concepts/exit-codes.md lists all."""
 
 EXIT_NOT_VERIFIED = 81  # the image is not the file that was launched
 EXIT_WORLD_SIZE = 82  # the ranks are not one world of the job's size

@@ -1,4 +1,4 @@
-"""Kinds of failures: what a record in `failures/` says, as values that `runner explain` goes by.
+"""Kinds of failures, as values in the records of `failures/`, which `runner explain` reads.
 
 A record has `version`, `kind`, `rank`, `size`, `host`, `time` (Unix time), `exit_code` and
 `message`, a sentence for people, and the fields of its kind. `runner` imports this list too, and

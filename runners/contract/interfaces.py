@@ -1,7 +1,7 @@
-"""The network interfaces of this host, their addresses, and its fabric ports; addresses of names.
+"""Reads the network interfaces of this host, their addresses, fabric ports, and addresses of names.
 
-Addresses are asked of the kernel through netlink (rtnetlink(7)), which getifaddrs(3) asks too: the
-standard library has no such call, and ctypes is not in every image. They come in the order in which
+The kernel tells addresses through netlink (rtnetlink(7)), which getifaddrs(3) uses too: the
+standard library has no such call, and ctypes is not in every image. They are in the order in which
 Gloo sees them. The rest is from /sys (Documentation/ABI/testing/sysfs-class-net and
 sysfs-class-infiniband in the Linux sources).
 """
@@ -61,11 +61,11 @@ def own_addresses() -> list[InterfaceAddress]:
         length = HEADER.size + len(body)
         flags = NLM_F_REQUEST | NLM_F_DUMP
         sock.send(HEADER.pack(length, RTM_GETADDR, flags, 1, 0) + body)
-        return [one for message in _messages(sock) for one in _parse(message, names)]
+        return [address for message in _messages(sock) for address in _parse(message, names)]
 
 
 def network() -> str:
-    """Return a name of this host's network, which no other host has; its addresses another may."""
+    """Return a name of this host's network that no other host has; addresses are not unique."""
     name = read("/proc/sys/kernel/random/boot_id").strip()
     with contextlib.suppress(OSError):  # where /proc is not mounted
         name += os.readlink("/proc/self/ns/net")
@@ -105,7 +105,7 @@ def _parse(body: bytes, names: dict[int, str]) -> list[InterfaceAddress]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only processes of this host reach it; so too where there is none."""
+    """Whether only processes of this host reach the address; also true where it is empty."""
     return not address or address == "::1" or address.startswith("127.")
 
 
@@ -120,7 +120,7 @@ def addresses_of(name: str) -> list[str]:
 
 def resolve(name: str) -> list[str]:
     """Return the addresses of a name, loopback left out."""
-    return [one for one in addresses_of(name) if not is_loopback(one)]
+    return [address for address in addresses_of(name) if not is_loopback(address)]
 
 
 def source_towards(address: str) -> str:
@@ -137,10 +137,12 @@ def source_towards(address: str) -> str:
 def towards(host: str) -> str:
     """Return this host's address on the way to `host`, the machine where the job was submitted.
 
-    If that name does not resolve, the one to which the own name resolves; else loopback.
+    If that name does not resolve, it is the address of this host's own name, or else loopback.
     """
     candidates = [*map(source_towards, resolve(host)), *resolve(socket.gethostname())]
-    return next((one for one in candidates if InterfaceAddress("", one).usable), LOOPBACK)
+    return next(
+        (address for address in candidates if InterfaceAddress("", address).usable), LOOPBACK
+    )
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ class Port:
 
     @property
     def name(self) -> str:
-        """As libraries write it, such as mlx5_0:1."""
+        """The name that libraries use, such as mlx5_0:1."""
         return f"{self.device}:{self.number}"
 
     @property
@@ -196,13 +198,15 @@ class Port:
         return self.state == "ACTIVE"
 
 
-def interfaces(net: str = NET, own: Sequence[InterfaceAddress] | None = None) -> list[Interface]:
-    """Return the interfaces of this node, by name; `own` are its addresses. Raises OSError."""
-    own = own_addresses() if own is None else own
-    return [_interface(net, name, own) for name in _names(net)]
+def interfaces(
+    net: str = NET, addresses: Sequence[InterfaceAddress] | None = None
+) -> list[Interface]:
+    """Return the interfaces of this node, by name; `addresses` are its own. Raises OSError."""
+    addresses = own_addresses() if addresses is None else addresses
+    return [_interface(net, name, addresses) for name in _names(net)]
 
 
-def _interface(net: str, name: str, own: Sequence[InterfaceAddress]) -> Interface:
+def _interface(net: str, name: str, addresses: Sequence[InterfaceAddress]) -> Interface:
     folder = os.path.join(net, name)
     flags, speed = _text(folder, "flags") or "0", _text(folder, "speed")
     return Interface(
@@ -211,7 +215,9 @@ def _interface(net: str, name: str, own: Sequence[InterfaceAddress]) -> Interfac
         up=bool(int(flags, 16) & UP),
         carrier=_text(folder, "carrier") == "1",
         speed=int(speed) if speed.isdigit() else 0,
-        addresses=tuple(one.address for one in own if one.name == name and not one.link_only),
+        addresses=tuple(
+            entry.address for entry in addresses if entry.name == name and not entry.link_only
+        ),
         driver=_driver(folder),
     )
 
@@ -275,7 +281,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _text(folder: str, name: str) -> str:
-    """Return what a file of the kernel holds, "" where it cannot be read.
+    """Return the text of a kernel's file, "" where it cannot be read.
 
     Reading `speed` or `carrier` of an interface that is down is an error (EINVAL).
     """

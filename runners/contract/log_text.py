@@ -35,8 +35,9 @@ def plain(text: "str") -> "str":
 
 
 def harmless(text: "object") -> "str":
-    """Return text with words of others, such as a registry's, in which no terminal is told to do
-    anything: colours go, and other control characters are escaped.
+    """Return text of others, such as a registry's, without commands for a terminal.
+
+    Colours are removed, and other control characters are escaped.
     """
     return CONTROL.sub(lambda found: repr(found.group())[1:-1], plain(str(text)))
 

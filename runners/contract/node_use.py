@@ -1,6 +1,6 @@
-"""`use.json`: what the ranks report of their use, put together by node on rank 0.
+"""The contents of `use.json`: what the ranks used, which rank 0 adds up by node.
 
-What could not be read is None, which people read as "not measured".
+A value that could not be read is None, and is shown as "not measured".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NodeUse:
         return None if self.cpu_seconds is None else self.cpu_seconds / max(self.seconds, 1e-3)
 
     def mean_of_gpus(self, name: str) -> float | None:
-        values = [one[name] for one in (self.gpus or {}).values() if one.get(name) is not None]
+        values = [gpu[name] for gpu in (self.gpus or {}).values() if gpu.get(name) is not None]
         return sum(values) / len(values) if values else None
 
 
@@ -66,7 +66,7 @@ class UsageFinding:
 
 
 def of_nodes(reports: Mapping[int, Mapping[str, Any]]) -> list[NodeUse]:
-    """Return what each node was used for, in the order of their first ranks.
+    """Return what the ranks of each node used, in the order of their first ranks.
 
     `reports` are the ranks' last ones.
     """
@@ -80,52 +80,54 @@ def as_value(nodes: Sequence[NodeUse], findings: Sequence[UsageFinding]) -> dict
     """Return both as use.json has them."""
     return {
         "version": VERSION,
-        "sampler_share": max((one.sampler_share for one in nodes), default=0.0),
-        "nodes": [asdict(one) for one in nodes],
-        "findings": [asdict(one) for one in findings],
+        "sampler_share": max((node.sampler_share for node in nodes), default=0.0),
+        "nodes": [asdict(node) for node in nodes],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 
 def read(value: Any) -> list[NodeUse]:
-    """Return the nodes of such a file. Raises what a damaged one raises, see core.files.DAMAGED."""
+    """Return the nodes of use.json. A damaged file raises one of core.files.DAMAGED."""
     if value["version"] != VERSION:
         raise ValueError(f"its version is {value['version']}, and this one reads {VERSION}")
-    if not all(isinstance(one["host"], str) for one in value["nodes"]):
+    if not all(isinstance(node["host"], str) for node in value["nodes"]):
         raise ValueError("a node has no name")
     return [
-        NodeUse(**{**one, "of_ranks": tuple(RankUse(**each) for each in one["of_ranks"])})
-        for one in value["nodes"]
+        NodeUse(**{**node, "of_ranks": tuple(RankUse(**rank) for rank in node["of_ranks"])})
+        for node in value["nodes"]
     ]
 
 
 def _node(host: str, reports: Mapping[int, Mapping[str, Any]]) -> NodeUse:
-    all_of_it = list(reports.values())
-    masks = [int(one["cpus"], 16) for one in all_of_it]
-    shared: Mapping[str, Any] = next((one["node"] for one in all_of_it if "node" in one), {})
-    gpus = {uuid: gpu for one in all_of_it for uuid, gpu in one["gpus"].items()}
-    seconds = max(one["seconds"] for one in all_of_it)
+    of_ranks = list(reports.values())
+    masks = [int(report["cpus"], 16) for report in of_ranks]
+    shared: Mapping[str, Any] = next(
+        (report["node"] for report in of_ranks if "node" in report), {}
+    )
+    gpus = {uuid: gpu for report in of_ranks for uuid, gpu in report["gpus"].items()}
+    seconds = max(report["seconds"] for report in of_ranks)
     together = 0
     for mask in masks:
         together |= mask
     return NodeUse(
         host,
-        ranks=sum(one["workers"] for one in all_of_it),
+        ranks=sum(report["workers"] for report in of_ranks),
         seconds=seconds,
         cpus=bin(together).count("1"),
-        cpu_seconds=_sum([one["cpu_seconds"] for one in all_of_it]),
-        memory_mean_bytes=_sum([one["memory"]["mean"] for one in all_of_it]),
-        memory_peak_bytes=_sum([one["memory"]["peak"] for one in all_of_it]),
+        cpu_seconds=_sum([report["cpu_seconds"] for report in of_ranks]),
+        memory_mean_bytes=_sum([report["memory"]["mean"] for report in of_ranks]),
+        memory_peak_bytes=_sum([report["memory"]["peak"] for report in of_ranks]),
         memory_group_peak_bytes=shared.get("group_peak"),
         memory_limit_bytes=shared.get("limit"),
         memory_limit_of=shared.get("limit_of", ""),
         gpus=gpus or None,
-        sampler_share=sum(one["sampler_seconds"] for one in all_of_it) / max(seconds, 1e-3),
-        of_ranks=[_rank(rank, one, masks) for rank, one in reports.items()],
+        sampler_share=sum(report["sampler_seconds"] for report in of_ranks) / max(seconds, 1e-3),
+        of_ranks=[_rank(rank, report, masks) for rank, report in reports.items()],
     )
 
 
 def _rank(rank: int, fields: Mapping[str, Any], masks: Sequence[int]) -> RankUse:
-    """Return one rank; those that may run on the same CPUs share them."""
+    """Return one rank's use; ranks that may run on the same CPUs divide them."""
     mask = int(fields["cpus"], 16)
     cpus = max(1, bin(mask).count("1") // masks.count(mask))
     workers, peak = fields["workers"], fields["memory"]["peak"]

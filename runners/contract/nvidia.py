@@ -1,4 +1,4 @@
-"""A node's NVIDIA driver and devices, in the words of the driver and of nvidia-smi."""
+"""Reads a node's NVIDIA driver and devices from the texts of the driver and nvidia-smi."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def driver_version(file: str = DRIVER) -> str:
 
 
 def listed(text: str) -> dict[str, list[str]]:
-    """Return the instances of each GPU, by its UUID, in the words of `nvidia-smi -L`."""
+    """Return the instances of each GPU, by its UUID, from the output of `nvidia-smi -L`."""
     gpus: dict[str, list[str]] = {}
     for kind, uuid in LISTED.findall(text):
         if kind == "GPU":
@@ -35,5 +35,5 @@ def listed(text: str) -> dict[str, list[str]]:
 
 
 def devices(gpus: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what processes can use: each instance, and each GPU that is not divided."""
-    return [each for uuid, instances in gpus.items() for each in instances or [uuid]]
+    """Return the devices that processes can use: each instance, and each GPU without any."""
+    return [device for uuid, instances in gpus.items() for device in instances or [uuid]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-OUTPUT = "{output}"  # what of the command becomes RUN/profile/rank-N
+OUTPUT = "{output}"  # in the command, it becomes RUN/profile/rank-N
 ALL = "all"
 
 

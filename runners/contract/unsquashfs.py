@@ -1,4 +1,4 @@
-"""Which unsquashfs is safe on an image of others. Python 3.6, for a node's own."""
+"""Tells which unsquashfs is safe with images of others. Python 3.6, for a node's own."""
 
 import re
 
@@ -9,7 +9,7 @@ VERSION = re.compile(r"version (\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def unsafe_unsquashfs(version_output: "str") -> "str":
-    """Return why it is not to be run on such an image, "" where it is safe."""
+    """Return why it must not unpack such an image, "" where it is safe."""
     match = VERSION.search(version_output)
     version = tuple(int(part or 0) for part in match.groups()) if match else ()
     if version >= SAFE_UNSQUASHFS:

@@ -1,4 +1,4 @@
-"""What a job used, as a table; and what it left unused or nearly ran out of, and how to fix it."""
+"""Prints what a job used as a table, and what it left unused or nearly ran out of, with fixes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 def findings(nodes: Sequence[NodeUse]) -> list[UsageFinding]:
     """Return the findings, each once, with the number of nodes.
 
-    Nobody is told to ask for fewer CPUs where GPUs wait: they could load data.
+    Fewer CPUs are not suggested where GPUs wait: the CPUs could load data.
     """
     seen: dict[str, list[UsageFinding]] = {}
-    for one in nodes:
-        gpus = [*_gpus(one)]
-        waiting = any(each.numbers["unused"] < each.numbers["idle"] for each in gpus)
-        for finding in (*_memory(one), *gpus, *(() if waiting else _cpus(one))):
+    for node in nodes:
+        gpus = [*_gpus(node)]
+        waiting = any(finding.numbers["unused"] < finding.numbers["idle"] for finding in gpus)
+        for finding in (*_memory(node), *gpus, *(() if waiting else _cpus(node))):
             seen.setdefault(finding.id, []).append(finding)
-    return [replace(each[0], nodes=len(each)) for each in seen.values()]
+    return [replace(alike[0], nodes=len(alike)) for alike in seen.values()]
 
 
 def _memory(node: NodeUse) -> Iterator[UsageFinding]:
@@ -52,18 +52,18 @@ def _memory(node: NodeUse) -> Iterator[UsageFinding]:
 
 
 def _gpus(node: NodeUse) -> Iterator[UsageFinding]:
-    """Yield the GPUs that computed little: because nobody uses them, or because they wait."""
+    """Yield a finding where GPUs computed little: they are unused, or they wait."""
     gpus = list((node.gpus or {}).values())
-    idle = [one for one in gpus if one["use_mean"] is not None and one["use_mean"] < IDLE]
+    idle = [gpu for gpu in gpus if gpu["use_mean"] is not None and gpu["use_mean"] < IDLE]
     if not idle or node.seconds < LEAST_SECONDS:
         return
-    unused = [one for one in idle if (one["memory_peak_bytes"] or 0) < UNUSED_BYTES]
+    unused = [gpu for gpu in idle if (gpu["memory_peak_bytes"] or 0) < UNUSED_BYTES]
     numbers = {
         "idle": len(idle),
         "unused": len(unused),
         "gpus": len(gpus),
         "ranks": node.ranks,
-        "use_mean": sum(one["use_mean"] for one in idle) / len(idle),
+        "use_mean": sum(gpu["use_mean"] for gpu in idle) / len(idle),
     }
     options: dict[str, Any] = {}
     if unused and node.ranks < len(gpus):
@@ -74,15 +74,16 @@ def _gpus(node: NodeUse) -> Iterator[UsageFinding]:
 
 
 def _cpus(node: NodeUse) -> Iterator[UsageFinding]:
-    """Yield the ranks that used few of their CPUs."""
+    """Yield a finding where ranks used few of their CPUs."""
     if node.seconds < LEAST_SECONDS:
         return
     few = []
-    for one in node.of_ranks:
-        used = None if one.cpu_seconds is None else one.cpu_seconds / node.seconds / one.workers
-        cpus = one.cpus // one.workers
+    for rank_use in node.of_ranks:
+        seconds = rank_use.cpu_seconds
+        used = None if seconds is None else seconds / node.seconds / rank_use.workers
+        cpus = rank_use.cpus // rank_use.workers
         if used is not None and cpus >= LEAST_CPUS and used <= UNUSED_CPUS * cpus:
-            few.append((used, cpus, one.rank))
+            few.append((used, cpus, rank_use.rank))
     if few:
         used, cpus, rank = max(few)
         numbers = {"rank": rank, "used": used, "cpus": cpus, "ranks": len(few)}
@@ -91,7 +92,7 @@ def _cpus(node: NodeUse) -> Iterator[UsageFinding]:
 
 
 def sentence(finding: UsageFinding) -> str:
-    """Return what was found, and what else than an option could fix it."""
+    """Return the finding as a sentence, with a fix where no option is one."""
     numbers, where = finding.numbers, finding.node
     if finding.nodes > 1:
         where += f" and {finding.nodes - 1} more nodes"
@@ -115,9 +116,9 @@ def sentence(finding: UsageFinding) -> str:
 
 
 def rows(nodes: Sequence[NodeUse]) -> tuple[list[list[str]], list[str]]:
-    """Return rows and headers. Columns of GPUs are one where none was measured."""
-    gpus = OF_GPUS if any(one.gpus for one in nodes) else ("GPUs",)
-    return [[*_row(one), *_gpu_cells(one, len(gpus))] for one in nodes], [*HEADERS, *gpus]
+    """Return rows and headers. Without measured GPUs they have one column."""
+    gpus = OF_GPUS if any(node.gpus for node in nodes) else ("GPUs",)
+    return [[*_row(node), *_gpu_cells(node, len(gpus))] for node in nodes], [*HEADERS, *gpus]
 
 
 def lines(nodes: Sequence[NodeUse], findings: Sequence[UsageFinding], file: str) -> Iterator[str]:
@@ -148,8 +149,10 @@ def _gpu_cells(node: NodeUse, columns: int) -> list[str]:
     if not node.gpus:
         return [NOT_MEASURED] * columns
     use, power = node.mean_of_gpus("use_mean"), node.mean_of_gpus("power_mean_watts")
-    clock, highest = (node.mean_of_gpus(f"clock_{what}_mhz") for what in ("mean", "highest"))
-    memory = [node.mean_of_gpus(f"memory_{what}_bytes") for what in ("peak", "total")]
+    clock, highest = (
+        node.mean_of_gpus(f"clock_{statistic}_mhz") for statistic in ("mean", "highest")
+    )
+    memory = [node.mean_of_gpus(f"memory_{statistic}_bytes") for statistic in ("peak", "total")]
     return [
         NOT_MEASURED if use is None else f"{100 * use:.0f} % of {len(node.gpus)}",
         _of(memory[0], memory[1]),

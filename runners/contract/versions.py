@@ -1,4 +1,4 @@
-"""Comparing versions."""
+"""Compares versions."""
 
 from __future__ import annotations
 

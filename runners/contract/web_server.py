@@ -1,4 +1,4 @@
-"""Whether a web server of a job answers."""
+"""Asks a web server of a job for a page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ SECONDS = 5.0
 
 
 def http_status(address: str, port: int, path: str, token: str = "") -> int | None:
-    """Return the HTTP status of a page; None while nobody answers there.
+    """Return the HTTP status of a page; None without an answer.
 
-    It is asked for as through a tunnel: Jupyter refuses other addresses as the name of its host.
+    The Host header is that of a tunnel: Jupyter refuses other addresses there.
     """
     headers = {"Host": f"127.0.0.1:{port}"}
     headers.update({"Authorization": f"token {token}"} if token else {})

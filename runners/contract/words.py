@@ -13,4 +13,4 @@ class WordEnum(str, Enum):
 
     @classmethod
     def words(cls) -> tuple[str, ...]:
-        return tuple(each.value for each in cls)
+        return tuple(member.value for member in cls)

@@ -1,4 +1,4 @@
-"""Why ranks are not one world, and what to change: said in the job, and by `runner explain`."""
+"""Says why ranks are not one world, and what to change, in the job and in `runner explain`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What runs within a job: copied into the run's folder, standard library only.
+"""What runs within a job. It is copied into the run's folder, and uses the standard library only.
 
-No room of the host's imports it; what both know is in `runners/contract`, which is copied into this
-folder.
+No room of the host imports it. What both know is in `runners/contract`, which is copied along.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Entry point of what runs within a job: `python3 RUN/code/injob PART ...`.
+"""The entry point of what runs within a job: `python3 RUN/code/injob PART ...`.
 
 rank [OPTION]... -- (-m MODULE | FILE.py | PROGRAM) [ARGUMENT]...   a rank, around its trainer
 mpicheck LAUNCHER RUN                                      a rank of the check of the host's MPI
@@ -11,7 +11,7 @@ tidy                                           removes those that killed ranks h
 ssh-around RUNTIME NODE,... ENTER STEP... -- COMMAND...    COMMAND, for which `ssh NODE ...` works
 ssh-ask SOCKET ...                                         that ssh, with the arguments of ssh(1)
 
-Python 3.6, for what runs on a node's own. Only the modules of the part are loaded.
+It runs with Python 3.6, which a node's own may be. Only the modules of the part are loaded.
 """
 
 import importlib

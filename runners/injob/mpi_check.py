@@ -1,7 +1,7 @@
-"""Check the host's MPI inside the image, as each rank, before the job proper.
+"""Checks the host's MPI inside the image, as each rank, before the ranks start.
 
-First ldd: is Horovod's extension linked with the host's MPI, and is that complete? Then a hello, in
-a child, so that its end can be told.
+First it asks ldd whether Horovod's extension is linked with the host's MPI, and all its libraries
+are found. Then a child joins MPI's world: if MPI ends it, the parent can still say how.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MPI = re.compile(r"libmpi\.so(\.\d+)*")
 
 
 def main(argv: list[str]) -> int:
-    """Check, say what was found; return 0, or EXIT_HOST_MPI after the failure was recorded."""
+    """Run both checks; return 0, or record the failure and return EXIT_HOST_MPI."""
     launcher, run_dir = argv
     os.environ.setdefault(*NO_DISPLAY)
     me = task.read(launcher, os.environ)
@@ -112,7 +112,7 @@ def _comm_world(mpi: Any) -> Any:
 def libmpi() -> str | None:
     """Return where the MPI library of Horovod's extension is, "" when it is not found.
 
-    None without an extension that is linked with one; nothing is imported.
+    It is None without an extension that is linked with one. Nothing is imported.
     """
     spec = importlib.util.find_spec("horovod")
     folders = (spec and spec.submodule_search_locations) or []
@@ -138,7 +138,7 @@ def linked(text: str) -> dict[str, str]:
 def problem_of(where: str, answer: str, library_path: str) -> str:
     """Return what is wrong with the MPI library at `where`, "" when nothing is.
 
-    `answer` is ldd's about it, `library_path` what LD_LIBRARY_PATH is in the container.
+    `answer` is what ldd says of it, `library_path` is LD_LIBRARY_PATH in the container.
     """
     if not where:
         return "Horovod's libmpi is not found in the image, nor among the host's libraries"

@@ -1,7 +1,8 @@
-"""Folders of this user's own below one that is everybody's, such as /tmp, each with a lock.
+"""Folders of this user below a shared one, such as /tmp, each with a lock.
 
-Who works in one holds its lock, and the kernel releases it however that process ends: a folder
-whose lock is free belongs to nobody any more. Python 3.6, for what runs on a node's own.
+A process that works in such a folder holds its lock, and the kernel releases it however that
+process ends: a folder whose lock is free is no longer in use. This runs with Python 3.6, which a
+node's own may be.
 """
 
 import contextlib
@@ -19,13 +20,13 @@ SECONDS_BETWEEN = 0.1
 
 
 class Foreign(OSError):
-    """It is not a folder of this user's own, for him alone."""
+    """The folder is another user's, or open to other users."""
 
 
 def open_own(folder: "str", any_mode: "bool" = False) -> "int":
     """Return the open folder. Raises Foreign, and FileNotFoundError where there is none.
 
-    With `any_mode` others may enter it: a process that outlived one has made it again.
+    With `any_mode` other users may enter it: a process that outlived its job has made it again.
     """
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -58,7 +59,7 @@ def has_name(folder: "str", opened: "int") -> "bool":
 
 
 def locked(folder: "str", how: "int") -> "int | None":
-    """Return the open folder with its lock; None where a sweep of the same user came before."""
+    """Return the open folder with its lock, None where another job of this user has removed it."""
     with contextlib.suppress(FileNotFoundError):
         opened = open_own(folder)
         fcntl.flock(opened, how)
@@ -71,7 +72,7 @@ def locked(folder: "str", how: "int") -> "int | None":
 def left_in(
     root: "str", is_ours: "Callable[[str], object]", any_mode: "bool" = False
 ) -> "Iterator[str]":
-    """Yield the folders of this user in `root` that belong to nobody any more, each locked."""
+    """Yield the folders of this user in `root` that are no longer in use, each locked."""
     try:
         names = os.listdir(root)
     except OSError:
@@ -87,7 +88,7 @@ def left_in(
 
 
 def remove(folder: "str") -> "bool":
-    """Remove the tree; return whether nothing stays, such as what another process writes there."""
+    """Remove the tree; return whether all is gone. Another process may still write there."""
     for _ in range(ATTEMPTS):
         shutil.rmtree(folder, onerror=_writable)
         if not os.path.lexists(folder):
@@ -97,8 +98,8 @@ def remove(folder: "str") -> "bool":
 
 
 def _writable(action: "object", path: "str", error: "object") -> None:
-    """Let the next attempt in: images have folders that their owner may not write in."""
-    for each in (os.path.dirname(path), path):
-        if os.path.isdir(each) and not os.path.islink(each):
+    """Make a folder writable for the next attempt: images have some that their owner may not."""
+    for folder in (os.path.dirname(path), path):
+        if os.path.isdir(folder) and not os.path.islink(folder):
             with contextlib.suppress(OSError):
-                os.chmod(each, 0o700)
+                os.chmod(folder, 0o700)

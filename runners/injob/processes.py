@@ -31,7 +31,7 @@ def run_module(name: "str") -> "list[str]":
 
 
 def end_with(parent: "int") -> None:
-    """Let the kernel end this process when `parent` ends, be it by SIGKILL."""
+    """Let the kernel end this process when `parent` ends, also by SIGKILL."""
     with contextlib.suppress(ImportError, OSError):
         import ctypes  # here, because some small images and systems lack it
 
@@ -41,10 +41,10 @@ def end_with(parent: "int") -> None:
 
 
 def tree(root: "int", proc: "str" = "/proc") -> "Iterator[int]":
-    """Yield a process and its descendants, whichever of its threads started them.
+    """Yield a process and its descendants, of all its threads.
 
-    Each may be ended as soon as it has come. On a kernel without CONFIG_PROC_CHILDREN it is the
-    process alone.
+    The caller may end each as soon as it gets it. A kernel without CONFIG_PROC_CHILDREN tells of
+    the process alone.
     """
     waiting = [root]
     while waiting:
@@ -55,9 +55,9 @@ def tree(root: "int", proc: "str" = "/proc") -> "Iterator[int]":
 
 
 def end_tree(root: "int") -> None:
-    """End a process and all that it has started, with SIGKILL; it must not have been waited for.
+    """Send SIGKILL to a process, which must not have been waited for, and to its descendants.
 
-    A parent before its children, lest it starts others for them.
+    A parent ends before its children, because it might start others in their place.
     """
     for pid in tree(root):
         with contextlib.suppress(ProcessLookupError):
@@ -65,17 +65,17 @@ def end_tree(root: "int") -> None:
 
 
 def exit_code(returncode: "int") -> "int":
-    """Return the exit code that a shell makes of subprocess's: 128 + N where signal N ended it."""
+    """Return a shell's exit code for subprocess's return code: 128 + N where signal N ended it."""
     return 128 - returncode if returncode < 0 else returncode
 
 
 def waited_code(status: "int") -> "int":
-    """Return the same of what os.wait() gives."""
+    """Return a shell's exit code for a status of os.wait()."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def end(running: "Sequence[subprocess.Popen[bytes]]", seconds: "float") -> None:
-    """End processes, gently first; each has `seconds` for it."""
+    """End processes with SIGTERM, and with SIGKILL those that still run after `seconds`."""
     import subprocess  # here, because no rank needs it
 
     for process in running:

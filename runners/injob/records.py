@@ -10,7 +10,7 @@ from ..contract.run_files import RESULT
 def write_json(
     path: "str", value: "object", mode: "int" = 0o666, indent: "int | None" = None
 ) -> None:
-    """Write a file by rename, so that nobody reads half of it. Raises OSError."""
+    """Write a file by rename: no reader sees half of it. Raises OSError."""
     part = f"{path}.{os.urandom(8).hex()}.part"  # processes of several nodes may write one file
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -24,7 +24,7 @@ def write_json(
 
 
 def keep(run_dir: "str", name: "str", value: "object", in_result: "str" = "") -> None:
-    """Write a file that may be missing; with a key, its value into the trainer's result too."""
+    """Write a file if that is possible; with `in_result`, put its value into result.json too."""
     path = os.path.join(run_dir, RESULT)
     with contextlib.suppress(OSError, ValueError):  # a full disk; a result of another form
         write_json(os.path.join(run_dir, name), value)
@@ -36,6 +36,6 @@ def keep(run_dir: "str", name: "str", value: "object", in_result: "str" = "") ->
 
 
 def forget(run_dir: "str", name: "str") -> None:
-    """Remove what an earlier start of the job has left."""
+    """Remove a file that an earlier start of the job has left."""
     with contextlib.suppress(OSError):
         os.remove(os.path.join(run_dir, name))

@@ -1,13 +1,13 @@
-"""What the ranks of a job do now, asked beside them by the node's own Python (3.8).
+"""Samples what the ranks of a job do now, from beside them, with the node's own Python (3.8).
 
-`python3 RUN/code/injob sample RUN`: JSON of each rank of this node, in pieces: its rank and host,
-and what the trainer's main thread did within SECONDS: its Python stacks, as startup.py has them
-written, its share of a CPU, how often it went to sleep by itself, the steps of its optimizers, and
-the port of NCCL's RAS.
+`python3 RUN/code/injob sample RUN` prints JSON for each rank of this node, in pieces: rank, host,
+and what the trainer's main thread did within SECONDS. That is its Python stacks, which startup.py
+lets it write, its share of a CPU, how often it went to sleep by itself, the steps of its
+optimizers, and the port of NCCL's RAS.
 
-`python3 RUN/code/injob ras PORT...`: what NCCL knows of all ranks. NCCL (2.24 and later) has a
-thread in each process, RAS, that hears of all the others. It answers commands of one line each with
-text, asks nobody who he is, and closes after STATUS (protocol 2, src/ras/client_support.cc).
+`python3 RUN/code/injob ras PORT...` prints what NCCL knows of all ranks. NCCL (2.24 and later) has
+a thread in each process, RAS, that knows of all the others. It answers commands of one line each
+with text, authenticates nobody, and closes after STATUS (protocol 2, src/ras/client_support.cc).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Rank:
         self.read = os.fstat(memory).st_size
 
     def ask(self) -> None:
-        """Ask for a stack, unless the signal would end it, or write it into another file.
+        """Ask for a stack, unless the signal would end the process, or go into another file.
 
-        Not one that is stopped: all the questions would be answered when it goes on.
+        A stopped process is not asked: it would answer all the questions when it goes on.
         """
         descriptor = int.from_bytes(os.pread(self.memory, NUMBER, NUMBER), sys.byteorder)
         writes = LINKED.match(_link(self.pid, descriptor))
@@ -72,7 +72,9 @@ class Rank:
         text = os.pread(self.memory, min(size - start, LARGEST), start).decode("utf-8", "replace")
         self.read = size
         frames = map(FRAME.match, text.rpartition(TITLE)[2].splitlines())
-        return _of_trainer([{**one.groupdict(), "line": int(one["line"])} for one in frames if one])
+        return _of_trainer(
+            [{**frame.groupdict(), "line": int(frame["line"])} for frame in frames if frame]
+        )
 
     def ras(self) -> int:
         """Return the port on which NCCL's RAS listens for it; 0 where none of this user's does."""
@@ -80,35 +82,35 @@ class Rank:
         return port if network.listeners(port) == {os.geteuid()} else 0
 
     def steps(self) -> int:
-        """Return the steps of its optimizers; let go of the stacks that it has written."""
+        """Return the steps of its optimizers; free the memory of the stacks that it has written."""
         os.ftruncate(self.memory, HEAD)
         return int.from_bytes(os.pread(self.memory, NUMBER, 0), sys.byteorder)
 
 
 def main(argv: list[str]) -> None:
     ranks = _ranks(argv[0])
-    before = {one: _counts(one) for one in ranks}
-    stacks: dict[Rank, list[Stack]] = {one: [] for one in ranks}
+    before = {rank: _counts(rank) for rank in ranks}
+    stacks: dict[Rank, list[Stack]] = {rank: [] for rank in ranks}
     for _ in range(LOOKS):
-        for one in ranks:
-            one.ask()
+        for rank in ranks:
+            rank.ask()
         time.sleep(SECONDS / LOOKS)
-        for one, answers in stacks.items():
-            if frames := one.answer():
+        for rank, answers in stacks.items():
+            if frames := rank.answer():
                 answers.append(frames)
     host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-    for one, answers in stacks.items():
-        (ticks, sleeps), (ticks_before, sleeps_before) = _counts(one), before[one]
+    for rank, answers in stacks.items():
+        (ticks, sleeps), (ticks_before, sleeps_before) = _counts(rank), before[rank]
         busy = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK") / SECONDS
-        seen = {"rank": one.rank, "host": host, "state": (_status(one.pid, "State") or "gone")[0]}
+        seen = {"rank": rank.rank, "host": host, "state": (_status(rank.pid, "State") or "gone")[0]}
         seen.update(
-            busy=round(busy, 2), wakes=sleeps - sleeps_before, sleeps=sleeps, steps=one.steps(),
-            ras=one.ras(),
+            busy=round(busy, 2), wakes=sleeps - sleeps_before, sleeps=sleeps, steps=rank.steps(),
+            ras=rank.ras(),
         )  # fmt: skip
-        source = _source(one, answers[-1]) if answers else {}
+        source = _source(rank, answers[-1]) if answers else {}
         text = json.dumps({**seen, "stacks": answers, "source": source})
         for start in range(0, len(text), PIECE):
-            print(f"sample {host}-{one.pid} {text[start : start + PIECE]}")
+            print(f"sample {host}-{rank.pid} {text[start : start + PIECE]}")
 
 
 def _of_trainer(stack: Stack) -> Stack:
@@ -133,7 +135,7 @@ def _source(rank: Rank, stack: Stack) -> dict[str, str]:
 
 
 def _ranks(run_dir: str) -> list[Rank]:
-    """Return the processes of this run that are ranks: the workers, where a launcher started some.
+    """Return the processes of this run that are ranks: a launcher's workers, where there are any.
 
     Children of a rank share its memory, or answer in its name: the topmost one is the rank.
     """
@@ -146,9 +148,9 @@ def _ranks(run_dir: str) -> list[Rank]:
         above[pid] = line
     ours = {pid for pid in parents if run_dir in _read(f"{pid}/cmdline").split("\0")}
     ranks = [rank for pid in parents if ours & {*above[pid]} and (rank := _rank(pid))]
-    ranks = [one for one in ranks if one.kind == WORKER] or ranks
-    names = {(one.pid, one.rank) for one in ranks}
-    return [one for one in ranks if not names & {(pid, one.rank) for pid in above[one.pid][1:]}]
+    ranks = [rank for rank in ranks if rank.kind == WORKER] or ranks
+    names = {(rank.pid, rank.rank) for rank in ranks}
+    return [rank for rank in ranks if not names & {(pid, rank.rank) for pid in above[rank.pid][1:]}]
 
 
 def _rank(pid: int) -> Rank | None:
@@ -206,9 +208,9 @@ def _read(name: str) -> str:
 
 
 def ras(argv: list[str]) -> None:
-    """Print the first answer of the ports, each a rank's; nothing where there is none.
+    """Print the first answer from the ranks' ports, nothing without one.
 
-    What another user listens on is not asked.
+    A port on which another user listens is not asked.
     """
     deadline = time.monotonic() + SECONDS_OF_RAS
     for port in map(int, argv):
@@ -220,7 +222,7 @@ def ras(argv: list[str]) -> None:
 
 
 def _answer(port: int, deadline: float) -> bytes:
-    """Return what has come until the deadline, LARGEST_ANSWER bytes at most."""
+    """Return the answer as far as it has come by the deadline, at most LARGEST_ANSWER bytes."""
     answer, address = b"", (LOOPBACK, port)
     with contextlib.suppress(OSError), socket.create_connection(address, SECONDS_TO_GREET) as rank:
         rank.sendall(HELLO)

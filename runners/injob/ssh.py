@@ -41,14 +41,14 @@ OF_MPIRUN = {
     "I_MPI_HYDRA_BOOTSTRAP": "ssh",
 }
 # ssh(1) of OpenSSH 9: switches, of which pdsh gives -2, and those that take a value.
-OPTIONS = "1246AaCfGgKkMNnqsTtVvXxYy" + "".join(f"{each}:" for each in "BbcDEeFIiJLlmOoPpQRSWw")
+OPTIONS = "1246AaCfGgKkMNnqsTtVvXxYy" + "".join(f"{letter}:" for letter in "BbcDEeFIiJLlmOoPpQRSWw")
 ENDED = "the job, or the shell, that it belongs to has ended"
 STREAMS = 3  # standard input, output and error
 SSH_FAILED = 255  # ssh(1): an error of ssh itself, not of the command
 
 
 class StepStarter:
-    """Starts a step on a node for each connection, and ends those that are left."""
+    """Starts a step on a node for each connection, and ends the steps that still run."""
 
     def __init__(self, nodes: "list[str]", enter: "str", step: "list[str]") -> None:
         self.nodes, self.enter, self.step = nodes, enter, step
@@ -65,7 +65,7 @@ class StepStarter:
         _thread(self._take, listener)
 
     def end(self) -> None:
-        """End the steps that run: srun ends its step when it is told to end."""
+        """End the steps that run: srun ends its step on SIGTERM."""
         end(list(self.running), SECONDS_TO_END)
 
     def _take(self, listener: "socket.socket") -> None:
@@ -147,8 +147,8 @@ def around(argv: "list[str]") -> "int":
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _write_ssh(own: "str", socket_path: "str") -> None:
-    path = os.path.join(own, "bin", "ssh")
+def _write_ssh(own_folder: "str", socket_path: "str") -> None:
+    path = os.path.join(own_folder, "bin", "ssh")
     os.mkdir(os.path.dirname(path))
     words = ["python3", HERE, SSH_ASK, socket_path]
     with open(path, "w", encoding="utf-8") as file:
@@ -156,19 +156,19 @@ def _write_ssh(own: "str", socket_path: "str") -> None:
     os.chmod(path, 0o700)
 
 
-def _environment(own: "str", runtime: "str") -> "dict[str, str]":
+def _environment(own_folder: "str", runtime: "str") -> "dict[str, str]":
     """Return the environment in which the command, and its container, find the ssh."""
     environ = dict(os.environ)
-    folder, program = os.path.join(own, "bin"), runtime.upper()
+    folder, program = os.path.join(own_folder, "bin"), runtime.upper()
     bind = f"{program}_BIND"
-    environ[bind] = ",".join(filter(None, [environ.get(bind), own]))
+    environ[bind] = ",".join(filter(None, [environ.get(bind), own_folder]))
     for name in ("PATH", f"{program}ENV_PREPEND_PATH"):
         environ[name] = os.pathsep.join(filter(None, [folder, environ.get(name)]))
     return {**environ, **OF_MPIRUN}
 
 
 def _run(command: "list[str]", env: "dict[str, str]") -> "int":
-    """Run the command with our own terminal; what ends us ends it first."""
+    """Run the command on our own terminal; pass on to it the signals that would end us."""
     started = []  # type: list[subprocess.Popen[bytes]]
     early = []  # type: list[int]  # a signal may come before there is a command to have it
 
@@ -185,16 +185,16 @@ def _run(command: "list[str]", env: "dict[str, str]") -> "int":
         signal.signal(number, pass_on)
     process = subprocess.Popen(command, env=env)
     started.append(process)
-    for each in early:
-        process.send_signal(each)
+    for came in early:
+        process.send_signal(came)
     return exit_code(process.wait())
 
 
 def parse(argv: "list[str]") -> "tuple[str, str, set[str]]":
     """Return a node, the command for its shell, "" for a shell, and the options that were given.
 
-    As ssh does, which takes options after the node's name too. Raises GetoptError, and IndexError
-    without a node.
+    Like ssh, it takes options after the node's name too. Raises GetoptError, and IndexError without
+    a node.
     """
     before, rest = getopt.getopt(argv, OPTIONS)
     after, words = getopt.getopt(rest[1:], OPTIONS)
@@ -226,7 +226,7 @@ def ask(argv: "list[str]") -> "int":
 
 
 def _input(options: "set[str]") -> "int":
-    """Return the input to pass on: nothing of a terminal that somebody else reads."""
+    """Return the input to pass on: no terminal that another process reads."""
     try:
         background = os.isatty(0) and os.tcgetpgrp(0) != os.getpgrp()
     except OSError:

@@ -1,6 +1,6 @@
-"""A job's own temporary folder on each of its nodes, as TMPDIR, and Python's bytecode in it.
+"""Makes a job's own temporary folder on each of its nodes, as TMPDIR, with Python's bytecode in it.
 
-/tmp is everybody's. Programs write there under names that others can guess, and Python runs the
+All users share /tmp. Programs write there under names that others can guess, and Python runs the
 bytecode in the `__pycache__` beside a source file, which any user may have made: TensorFlow's
 AutoGraph writes its functions into TMPDIR and imports them.
 
@@ -52,7 +52,7 @@ class Temporary:
     """The folder of a job on this node, held by this process."""
 
     def __init__(self, path: "str" = "", opened: "int | None" = None) -> None:
-        """Without a path it is a folder that somebody else holds, or none."""
+        """Without a path it is a folder that another process holds, or none."""
         self.path, self.opened, self.holder = path, opened, os.getpid()
 
     def bytecode(self, name: "str") -> "str":
@@ -63,7 +63,7 @@ class Temporary:
         return f"/proc/{self.holder}/fd/{self.opened}/{name}" if self.path else ""
 
     def leave(self) -> None:
-        """Give it up, and remove it if nobody else holds it; not in a child of who entered it."""
+        """Release the folder, and remove it if no other process holds it; a child does nothing."""
         if self.opened is not None and self.holder == os.getpid():
             if own_folder.locks(self.opened, fcntl.LOCK_EX):
                 own_folder.remove(self.path)
@@ -72,7 +72,7 @@ class Temporary:
 
 
 def enter(env: "MutableMapping[str, str]", run_dir: "str") -> "tuple[Temporary, list[str]]":
-    """Make or find the folder and set its variables; return it, and what is to be said of it.
+    """Make or find the folder and set its variables; return it, and notes for the user.
 
     A TMPDIR in which only the user can write stays: the folder in it is for bytecode alone.
     """
@@ -113,9 +113,9 @@ def _base(given: "str") -> "tuple[str, list[str]]":
 
 
 def _digest(run_dir: "str", env: "MutableMapping[str, str]") -> "str":
-    """Return what names are made of on this node, for this start of a run; random without a secret.
+    """Return the digest for names on this node and this start of a run; random without a secret.
 
-    What of it is in the folder's name says nothing of the rest.
+    The part in the folder's name does not reveal the rest.
     """
     key = read(os.path.join(run_dir, TEMPORARY_KEY))
     start = ".".join([os.uname().nodename, *(env.get(name, "") for name in OF_START)])
@@ -123,12 +123,12 @@ def _digest(run_dir: "str", env: "MutableMapping[str, str]") -> "str":
 
 
 def _of_host(host: "str") -> "str":
-    """Return the first part of the name: a folder of several nodes is swept by its own node."""
+    """Return the first part of the name: of a shared folder each node sweeps its own part."""
     return "runner-" + hashlib.sha256(host.encode()).hexdigest()[:4]
 
 
 def _first_made(bases: "Sequence[str]", name: "str") -> "Temporary":
-    """Make it in the first folder where that goes: not on a full disk, or one without locks."""
+    """Make it in the first folder where that works: a disk may be full, or have no locks."""
     for base in bases:
         sweep(base)
     for base in bases:
@@ -147,9 +147,9 @@ def _made(folder: "str") -> "Temporary":
 
 
 def sweep(base: "str") -> None:
-    """Remove what killed jobs of this user have left on this node.
+    """Remove the folders that killed jobs of this user have left on this node.
 
-    In the node's own /tmp also what a process from another node made again after its job.
+    In /tmp these include what a process on another node made again after its job.
     """
     first = "" if base == SHARED else _of_host(os.uname().nodename)
     for folder in own_folder.left_in(base, lambda name: _is_left(name, first), any_mode=True):
@@ -176,9 +176,9 @@ def _is_in(folder: "str", path: "str") -> "bool":
 
 
 def is_private(folder: "str") -> "bool":
-    """Whether only this user can write there, and nobody put another folder in its place.
+    """Whether only this user can write there, and nobody can put another folder in its place.
 
-    Owners of the folders above are not told in a user namespace; their modes are.
+    A user namespace hides the owners of the folders above, but not their modes.
     """
     if not folder or not os.path.isdir(folder):
         return False
@@ -195,7 +195,7 @@ def is_private(folder: "str") -> "bool":
 
 
 def tidy(argv: "list[str]") -> "int":
-    """Remove what the ranks of a job that has failed could not, as they were killed."""
+    """Remove the folders that killed ranks have left."""
     for base in {os.environ.get(TMPDIR) or SHARED, SHARED}:
         sweep(base)
     for path in unused_semaphores():
@@ -205,9 +205,9 @@ def tidy(argv: "list[str]") -> "int":
 
 
 def unused_semaphores() -> "Iterator[str]":
-    """Yield those of Python's multiprocessing, of this user, that no process has mapped.
+    """Yield the semaphores of this user's multiprocessing that no process has mapped.
 
-    By inode: glibc makes one under another name (sem_open(3)).
+    They are compared by inode: glibc makes a semaphore under another name (sem_open(3)).
     """
     ours = {}
     for path in glob.glob(os.path.join(MEMORY, "sem.mp-*")):
@@ -267,7 +267,7 @@ def attend(argv: "Sequence[str]") -> "int":
 
 @contextlib.contextmanager
 def _blocked() -> "Iterator[None]":
-    """Let signals wait until there is a command that takes them."""
+    """Block signals until there is a command that takes them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, RELAYED)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The doctor's short job, one rank: what it sees, and how fast the ranks sum.
+"""One rank of the doctor's short job: what it sees, and how fast the ranks sum.
 
 It records the node, joins the process group, measures, and sends all to rank 0. It runs inside any
 image: standard library of Python 3.8 or newer, and Horovod or torch.
@@ -78,9 +78,9 @@ def rank_numbers(world: Any) -> dict[str, int]:
 
 
 def view_of_image(path: str) -> dict[str, Any]:
-    """Return what this node sees of the file: device, inode, size, time and a digest, and of what.
+    """Return what this node sees of the file: device, inode, size, time and a digest.
 
-    A folder has no digest, nor has what cannot be read: then `problem` says why.
+    `of` says which bytes the digest is of. Without one `problem` says why.
     """
     try:
         facts = os.stat(path)
@@ -133,7 +133,7 @@ class Torch:
         return f"cuda:{self.world.local_rank() % self.torch.cuda.device_count()}"
 
     def gpu(self) -> str:
-        """Return what names this rank's GPU among all, "" without one or where torch cannot say."""
+        """Return the UUID of this rank's GPU, "" without one or where torch cannot say."""
         if self.device() == "cpu":
             return ""
         return str(getattr(self.torch.cuda.get_device_properties(self.device()), "uuid", ""))
@@ -157,9 +157,9 @@ class Torch:
 
 
 class TorchWorld:
-    """The world of torch.distributed, which the shim's variables lead to, under Horovod's names.
+    """The process group of torch.distributed, with Horovod's names; it has no cross ranks.
 
-    It has no cross ranks.
+    The shim has set the variables by which it meets.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -168,7 +168,7 @@ class TorchWorld:
         self.shutdown = torch.distributed.destroy_process_group
 
     def init(self) -> None:
-        """Form the world; NCCL wants each rank's GPU to be chosen before."""
+        """Create the process group; NCCL needs each rank's GPU to be chosen before."""
         backend = "gloo"
         if self.torch.cuda.is_available():
             backend = "nccl"
@@ -194,7 +194,7 @@ class Distributed(Torch):
         self.torch, self.world = torch, TorchWorld(torch)
 
     def summing(self, count: int, name: str) -> Action:
-        """Return the same; it sums in place, hence the copies."""
+        """Return the same allreduce; it sums in place, so it needs a copy."""
         data = self.torch.full((count,), float(self.world.rank() + 1), device=self.device())
 
         def act() -> Any:

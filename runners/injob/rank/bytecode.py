@@ -19,7 +19,7 @@ beside: "dict[str, bool]" = {}  # by folder of sources
 
 
 def use_beside_source() -> None:
-    """Do so in this process from now on, if it has a prefix."""
+    """Let this process do so from now on, if it has a prefix."""
     module: Any = sys.modules["_frozen_importlib_external"]
     elsewhere = module.cache_from_source
     if getattr(sys, "pycache_prefix", None) is None or elsewhere.__module__ == __name__:
@@ -44,7 +44,7 @@ def use_beside_source() -> None:
 
 
 def is_safe(folder: "str") -> "bool":
-    """Whether who can write its bytecode can write the source, too."""
+    """Whether only users who can write the source can write its bytecode."""
     try:
         source = os.stat(folder)
         if source.st_mode & stat.S_ISVTX and source.st_mode & OTHERS:

@@ -1,7 +1,7 @@
-"""Counts the collectives that all ranks make together: an equal count is an equal moment.
+"""Counts the collective operations of all ranks: an equal count is an equal moment.
 
-Equal numbers of steps are not: a rank may warm up alone, or skip a batch. Also what was exchanged,
-where it tells that each rank has layers of its own.
+An equal number of steps is not: a rank may warm up alone, or skip a batch. Some exchanges tell that
+each rank has layers of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOT_LAYERS = ("nn/modules/_functions.py", "nn/parallel/distributed.py")
 
 
 class Exchanges:
-    """One process's.
+    """The exchanges of one process.
 
     `others` is whether something else than torch.distributed and Horovod may average, `sent` what
     moved tensors from rank to rank, `layers` whether layers exchange what they compute.
@@ -39,7 +39,7 @@ class Exchanges:
         self.groups = 0  # how many were known when they were looked for
 
     def count(self) -> int | None:
-        """Return how many all ranks have made; None where that cannot be told."""
+        """Return how many operations all ranks have made, None where that is unknown."""
         if len(self.known) != self.groups:
             self._look_for_groups()
         if not self.counts:
@@ -50,19 +50,21 @@ class Exchanges:
         return total
 
     def _look_for_groups(self) -> None:
-        """Find the process groups of all ranks; what fewer make is not the same on each rank."""
+        """Find the process groups of all ranks; those of some ranks would count differently."""
         self.groups, backends = len(self.known), []
         for group in self.known:
             if len(self.core._world.pg_group_ranks[group]) == self.core.get_world_size():
                 backends += [group._get_backend(device) for device in group._device_types]
-        each = {id(one): one._get_sequence_number_for_group for one in backends}.values()
+        counters = {
+            id(backend): backend._get_sequence_number_for_group for backend in backends
+        }.values()
         try:
-            for number in each:
+            for number in counters:
                 number()
         except RuntimeError:  # such as MPI's, which has no such number
             self.numbers, self.others = [], True
         else:
-            self.numbers = [*each]
+            self.numbers = [*counters]
         self.counts = self.counts or bool(self.numbers)
 
     def watch_torch(self, module: Any) -> None:
@@ -76,7 +78,7 @@ class Exchanges:
             self._forget_groups_before(module)
 
     def _forget_groups_before(self, module: Any) -> None:
-        """Let go of process groups that are about to be destroyed."""
+        """Forget the process groups that are about to be destroyed."""
         destroy = module.destroy_process_group
 
         @functools.wraps(destroy)
@@ -99,7 +101,7 @@ class Exchanges:
         setattr(module, name, noted)
 
     def _counted(self, act: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call what two ranks do without the others."""
+        """Call an operation that two ranks make without the others."""
         self.depth += 1
         before = self.count() if self.depth == 1 else None
         try:
@@ -119,7 +121,7 @@ class Exchanges:
             self.layers = is_of_layers(args, 1) and in_layer(sys._getframe(2))
 
     def watch_horovod(self, module: Any) -> None:
-        """Count what Horovod's ranks wait for: each tensor is waited for once."""
+        """Count Horovod's calls of synchronize(): one for each tensor."""
         self.counts, synchronize = True, module.synchronize
 
         @functools.wraps(synchronize)
@@ -131,8 +133,9 @@ class Exchanges:
 
 
 def is_of_layers(values: Any, least: int = METRICS) -> bool:
-    """Whether there is a tensor that layers may have computed: of more fractions than `least`."""
-    return any(_is_of_layers(getattr(one, "tensor", one), least) for one in values)  # of a P2POp
+    """Whether a layer may have computed one of the tensors: it has more than `least` fractions."""
+    tensors = (getattr(value, "tensor", value) for value in values)  # a P2POp has a tensor
+    return any(_is_of_layers(tensor, least) for tensor in tensors)
 
 
 def _is_of_layers(value: Any, least: int) -> bool:

@@ -1,8 +1,8 @@
-"""The records of failed ranks, `failures/rank-N.json`, which `runner explain` reads.
+"""Writes the records of failed ranks, `failures/rank-N.json`, which `runner explain` reads.
 
-And which task of a node says what is wrong there, so that it is said once: the first to ask. Not a
-certain one, such as local rank 0: srun may end that before it has begun. The claim is a link to the
-record that follows the words: it leads somewhere as soon as they are out.
+It also chooses the task that says what is wrong on a node, so that it is said once. That is the
+first task to ask: srun may end a fixed one, such as local rank 0, before it has begun. The task
+claims this with a link to its record, which is written after the words are out.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .. import records
 from .problems import Problem
 from .task import Task
 
-CAUSE = "cause"  # a file beside the records: one of them is no follower's
-SECONDS_TO_SPEAK = 5.0  # for one that was killed at it
+CAUSE = "cause"  # a file beside the records: a rank has failed that followed no other
+SECONDS_TO_SPEAK = 5.0  # the task that speaks may be killed
 
 
 def speaks(task: Task, run_dir: str) -> bool:
-    """Whether this task is the one that speaks for its node."""
+    """Whether this task speaks for its node."""
     record, link = _record_and_link(task, run_dir)
     try:
         os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
@@ -67,7 +67,7 @@ def cause_known(run_dir: str) -> bool:
 
 
 def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
-    """Say on stdout, and write to the run's folder, how this task failed; False if it cannot."""
+    """Print and record how this task failed; return whether the record could be written."""
     _wait_for_speaker(task, run_dir)  # a failure on record makes others be killed
     print(log_text.FAILED.format(rank=task.name) + problem.text, flush=True)
     value = {"version": kinds.VERSION, "kind": problem.kind, "rank": task.rank, "size": task.size}
@@ -85,6 +85,6 @@ def record(task: Task, code: int, problem: Problem, run_dir: str) -> bool:
 
 
 def forget(task: Task, run_dir: str) -> None:
-    """Take back what this task wrote, if it did: it was no failure."""
+    """Remove this task's record, if there is one: it was no failure."""
     with contextlib.suppress(FileNotFoundError):
         os.remove(run_files.failure_path(run_dir, task.rank))

@@ -1,4 +1,4 @@
-"""What initializes the process group in each framework, wrapped to notify the gate."""
+"""Wraps what initializes the process group in each framework, to notify the gate."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def gate() -> Gate:
 
 
 def wrap(hook: str, module: ModuleType) -> None:
-    """Wrap what forms the world, or makes steps, in a module that has just been imported."""
+    """Wrap the functions of a newly imported module that create process groups or make steps."""
     WRAPPERS[hook](module)
 
 
 def watch_end() -> None:
-    """See to it that a rank of torchrun's, or the like, does not leave without a world.
+    """Fail a rank of torchrun or another agent that ends well without a process group.
 
-    The others would wait for it, half an hour by PyTorch's default. One that fails is left alone.
+    The others would wait for it, half an hour by PyTorch's default.
     """
     failed: list[Any] = []
     exit, excepthook = sys.exit, sys.excepthook
@@ -61,7 +61,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def _around(owner: Any, name: str, before: Checks = _nothing, after: Checks = _nothing) -> None:
-    """Let a function be called between two others, which get its arguments too."""
+    """Call `before` and `after` around a function, with its arguments."""
     act = getattr(owner, name)
 
     @functools.wraps(act)
@@ -107,13 +107,13 @@ def _torch(module: Any) -> None:
 
 
 def _report_weights_before(owner: Any, name: str) -> None:
-    """Let the last weights be reported while the world, or the process, is still there."""
+    """Report the last weights before a function ends the process group, or the process."""
     if hasattr(owner, name):
         _around(owner, name, lambda *_, **__: gate().report_last_weights())
 
 
 def _let_differ(owner: Any, name: str, reason: str) -> None:
-    """Let different weights be no alarm, once a function has been called."""
+    """Allow different weights once a function has been called."""
 
     def before(*args: Any, **kwargs: Any) -> None:
         gate().may_differ = reason
@@ -122,7 +122,7 @@ def _let_differ(owner: Any, name: str, reason: str) -> None:
 
 
 def _watch(watch: Any) -> None:
-    """Let the last weights be reported however this process ends: trainers call os._exit too."""
+    """Report the last weights however this process ends: trainers call os._exit too."""
     if not gate().watches:
         atexit.register(gate().report_last_weights)
         _report_weights_before(os, "_exit")
@@ -143,7 +143,7 @@ def _horovod_torch(module: Any) -> None:
 
 
 def _tapes(module: Any) -> None:
-    """Know of variables that Horovod's tapes leave to each rank."""
+    """Notice variables that Horovod's tapes leave to each rank."""
     tape = getattr(module, "_DistributedGradientTape", None)
     if hasattr(tape, "register_local_source"):
         reason = "a tape has variables that are local to a rank (register_local_source)"
@@ -195,8 +195,8 @@ def _tensorflow(module: Any) -> None:
 def _end_together() -> None:
     """Wait until the other ranks of TensorFlow's world have come to their end, or a minute.
 
-    One may be through the last collective before another has fetched its part of it, which then
-    fails as this one ends: "UnavailableError: recvmsg:Connection reset by peer" (TensorFlow 2.21).
+    One rank may finish the last collective before another has fetched its part, which then fails
+    as this one ends: "UnavailableError: recvmsg:Connection reset by peer" (TensorFlow 2.21).
     """
     eager = sys.modules.get("tensorflow.python.eager.context")
     context: Any = eager.context() if eager else None
@@ -225,7 +225,7 @@ def _check_tf_config(text: str) -> None:
 
 
 def _mpi(module: Any) -> None:
-    """Look at mpi4py's COMM_WORLD, be it there after the import or later."""
+    """Check mpi4py's COMM_WORLD, after the import or later."""
     if module.Is_initialized():
         _check_mpi(module)
         return

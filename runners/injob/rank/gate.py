@@ -1,4 +1,4 @@
-"""The world-size check, in each of the trainer's processes: its world is not less than the job.
+"""Checks in each of the trainer's processes that its world is not smaller than the job.
 
 An MPI that finds no PMI, a Gloo controller that finds no rendezvous, or a strategy without
 TF_CONFIG makes N worlds of one and says nothing. Whether worlds of the right size are one is
@@ -44,10 +44,10 @@ def fits(settings: GateSettings, size: int, env: Mapping[str, str]) -> bool:
 
 
 class Gate:
-    """One process's: frameworks.py tells it of the worlds that are formed here.
+    """The gate of one process: frameworks.py tells it of the worlds that are formed here.
 
-    `calling` are the frameworks whose init has not returned; `at_end` is what to do when the
-    trainer has come to its end.
+    `calling` are the frameworks whose init has not returned; `at_end` is called when the trainer
+    has ended.
     """
 
     def __init__(self, settings: GateSettings) -> None:
@@ -65,7 +65,7 @@ class Gate:
         self._tell(framework, reports.CALLED)
 
     def meet(self) -> None:
-        """Wait for the other ranks, before Horovod's init: after the slow imports."""
+        """Wait for the other ranks, before Horovod's init and after the slow imports."""
         if not self.settings.meets or _meets_elsewhere(self.settings, os.environ):
             return
         try:
@@ -81,7 +81,8 @@ class Gate:
     ) -> None:
         """End this process with EXIT_WORLD_SIZE where the world cannot be the job's.
 
-        `how` is for people; a `part` of the job's was wanted, which is no world of it.
+        `how` is for people. With `part` the trainer wanted a group of some ranks, which is no world
+        of the job.
         """
         self.calling.discard(framework)
         by = f"{framework}, {how}" if how else framework
@@ -90,7 +91,7 @@ class Gate:
             return
         if self.settings.check and not fits(self.settings, size, os.environ):
             self.refuse(framework, size, rank, self.settings.ranks)
-        self.world = max(self.world, (rank, size), key=lambda one: one[1])
+        self.world = max(self.world, (rank, size), key=lambda world: world[1])
         self.exchanges.others = self.exchanges.others or framework == ProcessGroup.MPI
         self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
         if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
@@ -98,7 +99,7 @@ class Gate:
             print(world_messages.formed(size, self.settings.ranks, by), file=sys.stderr, flush=True)
 
     def ended(self) -> None:
-        """Note that the trainer has come to its end, and well. Collective."""
+        """Note that the trainer has ended well. All ranks must call this."""
         self.report_last_weights()
         for do in self.at_end:
             do()
@@ -121,7 +122,7 @@ class Gate:
             watch.end()
 
     def left(self) -> None:
-        """End a launcher's rank, which leaves without having been in a world, as failed."""
+        """Fail a launcher's rank that ends without having been in a world."""
         if self.world[1] > 1 or self.settings.ranks == 1 or not self.settings.check:
             return
         text, problem = world_messages.never_formed(self.settings, (), imported())
@@ -129,11 +130,11 @@ class Gate:
         self._end("", problem)
 
     def alone(self, framework: str) -> None:
-        """Note a part of the job, or a world of one: no fault where another world is right."""
+        """Note a group of some ranks, or of one: no fault where another group has all."""
         self._tell(framework, reports.ALONE)
 
     def refuse(self, framework: str, size: int, rank: int, right: int, why: str = "") -> None:
-        """Say that a world is another than the job's, and end this process."""
+        """Say that a world has the wrong size, and end this process."""
         # The one that says why must come to say it, also where another rank's end has made its
         # torchrun end it.
         with contextlib.suppress(ValueError):  # not in the main thread

@@ -14,7 +14,7 @@ VARIABLE = "RUNNER_RANK_SETTINGS"
 
 @dataclass(frozen=True)
 class GateSettings:
-    """What every process of a rank has to know; it finds them in VARIABLE.
+    """The settings that every process of a rank reads from VARIABLE.
 
     `workers` are the ranks that a launcher such as torchrun starts for each task. `inbox` is the
     shim's, `store` the port and the prefix of its rendezvous. `check` is false with --no-gate,

@@ -1,8 +1,8 @@
-"""Before the trainer: do the node's CPU and its NVIDIA driver fit the image?
+"""Checks before the trainer whether the node's CPU and its NVIDIA driver fit the image.
 
-Without the instructions for which Horovod is compiled the first sum of gradients ends the rank by
-SIGILL, with no word of why. `--nv` copies what it finds of the driver and is content with nothing;
-the trainer then ends with a stack trace, or trains on the CPU.
+On a CPU without the instructions for which Horovod is compiled, the first sum of gradients ends the
+rank by SIGILL, with no word of why. `--nv` binds what it finds of the driver, and says nothing if
+that is nothing; the trainer then ends with a stack trace, or trains on the CPU.
 """
 
 from __future__ import annotations
@@ -94,17 +94,17 @@ def _no_library(why_not: str, driver: str, host: str, requested: bool) -> Proble
     )
 
 
-def _explained(reason: str, what: str, evidence: str, remedy: str) -> Problem:
-    return Problem(kinds.DRIVER, what, {"reason": reason, "evidence": [evidence, f"try: {remedy}"]})
+def _explained(reason: str, text: str, evidence: str, remedy: str) -> Problem:
+    return Problem(kinds.DRIVER, text, {"reason": reason, "evidence": [evidence, f"try: {remedy}"]})
 
 
 def loading_error(library: str) -> str:
     """Load a library; return the loader's complaint, empty when there is none.
 
-    Also empty where Python cannot try: in some small images it lacks the module.
+    It is empty, too, where Python has no ctypes to try with, as in some small images.
     """
     try:
-        import ctypes  # here, because `runner` imports this module for its version numbers alone
+        import ctypes  # here, because some small images lack it
 
         ctypes.CDLL(library)
     except ImportError:
@@ -115,9 +115,9 @@ def loading_error(library: str) -> str:
 
 
 def give_horovod_its_name(run_dir: str) -> None:
-    """See to it that OPENED can be loaded where LIBRARY can: start again with a link to it.
+    """Make a link by which OPENED can be loaded where LIBRARY can, and start this process again.
 
-    The loader reads LD_LIBRARY_PATH when a program starts, hence again. Our own image has the link.
+    The loader reads LD_LIBRARY_PATH only when a program starts. Our own image has the link.
     """
     folder = os.path.join(run_dir, "code", "libs", os.uname().nodename)
     done = folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
@@ -134,7 +134,7 @@ def give_horovod_its_name(run_dir: str) -> None:
 
 
 def path_of(library: str) -> str:
-    """Return the file of a library that this process has loaded, its version left out."""
+    """Return the file of a library that this process has loaded; the version may be left out."""
     for line in read("/proc/self/maps").splitlines():
         path = line.partition("/")[2]
         if os.path.basename(path).startswith(library):

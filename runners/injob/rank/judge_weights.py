@@ -1,8 +1,8 @@
-"""Whether the ranks train one model: the verdict on their reports of one optimizer.
+"""Judges from the ranks' reports of one optimizer whether they train one model.
 
-Weights are compared at equal moments: at the same number of collectives, and of steps since. The
-last weights overrule what was seen before. Where those differ, a right training may still be
-behind it: local SGD averages now and then, a rank may go on alone, layers may be split over ranks.
+Weights are compared at equal moments: after the same number of collectives, and of steps since. The
+last weights overrule the earlier ones. Where they differ, the training may still be right: local
+SGD averages now and then, a rank may go on alone, layers may be split over ranks.
 """
 
 from __future__ import annotations
@@ -41,40 +41,44 @@ def not_checked(reason: str, warning: str = "") -> WeightsVerdict:
 def judge(reports: Reports, size: int, over: bool) -> WeightsVerdict:
     """Return whether the ranks' reports of one optimizer are of one model.
 
-    `over` is whether all have ended, and nothing more will come.
+    `over` is whether all ranks have ended.
     """
-    if reasons := [one.sharded for one in reports if one.sharded]:
+    if reasons := [report.sharded for report in reports if report.sharded]:
         return not_checked(reasons[0])
-    missing = sorted(set(range(size)) - {one.rank for one in reports})
+    missing = sorted(set(range(size)) - {report.rank for report in reports})
     if missing:
         return not_checked(f"rank {missing[0]} made no step of this optimizer") if over else OPEN
-    if not _alike(one.shapes for one in reports):
+    if not _alike(report.shapes for report in reports):
         return not_checked("the ranks train different parameters")
     groups: dict[tuple[int, ...], list[OptimizerReport]] = {}
-    for one in sorted(reports, key=lambda one: one.rank):
-        groups.setdefault(one.group, []).append(one)
+    for report in sorted(reports, key=lambda report: report.rank):
+        groups.setdefault(report.group, []).append(report)
     decide = _at_the_end if over else _before_the_end
     verdicts = [decide(group) for group in groups.values() if len(group) > 1]
     if not verdicts:
         return not_checked("each rank has a process group of its own")
-    worst = max(verdicts, key=lambda one: SEVERITY.index(one.result))
+    worst = max(verdicts, key=lambda verdict: SEVERITY.index(verdict.result))
     if worst.result in (WeightResult.EQUAL, WeightResult.COPIES) and len(groups) > 1:
         return not_checked(f"equal within each of {len(groups)} process groups")
     return worst
 
 
 def compared(reports: Reports) -> dict[tuple[int, int], bool]:
-    """Return the moments that all ranks have traced, in order, and whether they were equal then."""
+    """Return whether the weights were equal, by moment that all ranks have traced, in order."""
     traced = [
-        {one.moments[step]: sum_ for step, sum_ in one.traces.items() if step >= FIRST_COMPARED}
-        for one in reports
+        {
+            report.moments[step]: sum_
+            for step, sum_ in report.traces.items()
+            if step >= FIRST_COMPARED
+        }
+        for report in reports
     ]
     common = sorted(set.intersection(*map(set, traced)))
-    return {moment: _alike(one[moment] for one in traced) for moment in common}
+    return {moment: _alike(sums[moment] for sums in traced) for moment in common}
 
 
 def _before_the_end(reports: Reports) -> WeightsVerdict:
-    """Return DIFFERENT where the ranks were never equal, and that can be told by now."""
+    """Return DIFFERENT where the ranks were never equal and have come far enough to tell."""
     if _where_checked(reports, LAST_TRACED) is None or any(compared(reports).values()):
         return OPEN
     verdict = _difference(reports, LAST_TRACED)
@@ -82,22 +86,25 @@ def _before_the_end(reports: Reports) -> WeightsVerdict:
 
 
 def _where_checked(reports: Reports, step: int) -> tuple[int, int] | None:
-    """Return the one moment at which all ranks came to a step, and reported its weights."""
-    if not all(step in one.checks and step in one.moments for one in reports):
+    """Return the moment at which all ranks reported a step's weights, None if not the same."""
+    if not all(step in report.checks and step in report.moments for report in reports):
         return None
     moment = reports[0].moments[step]
-    same = _alike(one.moments[step] for one in reports) and moment[0] >= 0
+    same = _alike(report.moments[step] for report in reports) and moment[0] >= 0
     return moment if same else None
 
 
 def _at_the_end(reports: Reports) -> WeightsVerdict:
     seen = [*compared(reports).values()]
-    if not all(END in one.checks for one in reports):
+    if not all(END in report.checks for report in reports):
         return _without_the_last(reports, seen)
-    last = [[one.checks.get(step, one.checks[END]) for one in reports] for step in (END, AFTER_END)]
-    if any(_alike(tuple(one.checksums) for one in each) for each in last):
+    last = (
+        [report.checks.get(step, report.checks[END]) for report in reports]
+        for step in (END, AFTER_END)
+    )
+    if any(_alike(tuple(check.checksums) for check in checks) for checks in last):
         return _equal(reports, END)
-    if any(one.changed for one in reports):
+    if any(report.changed for report in reports):
         return _before_the_change(reports, seen)
     verdict = _difference(reports, END)
     if verdict.result is not WeightResult.DIFFERENT:
@@ -107,7 +114,7 @@ def _at_the_end(reports: Reports) -> WeightsVerdict:
 
 def _without_the_last(reports: Reports, seen: list[bool]) -> WeightsVerdict:
     if seen and seen[-1]:
-        return _equal(reports, min(max(one.traces) for one in reports))
+        return _equal(reports, min(max(report.traces) for report in reports))
     known = _first_known(reports)
     if not any(seen) and known is not None:
         return _difference(reports, known)
@@ -115,13 +122,13 @@ def _without_the_last(reports: Reports, seen: list[bool]) -> WeightsVerdict:
 
 
 def _before_the_change(reports: Reports, seen: list[bool]) -> WeightsVerdict:
-    """Return what is known where weights were loaded after the last step, as on rank 0."""
+    """Return the verdict where weights were loaded after the last step, as on rank 0."""
     known = _first_known(reports)
     if not any(seen) and known is not None:
         return _difference(reports, known)
-    if not seen or not seen[-1] or not _alike(one.steps for one in reports):
+    if not seen or not seen[-1] or not _alike(report.steps for report in reports):
         return not_checked("weights were loaded after the last step", _differ(reports))
-    return _equal(reports, min(max(one.traces) for one in reports))
+    return _equal(reports, min(max(report.traces) for report in reports))
 
 
 def _of_different_ends(
@@ -135,8 +142,8 @@ def _of_different_ends(
         return not_checked(f"the ranks' weights were equal at times: {NOW_AND_THEN}", warning)
     if (seen and not any(seen)) or _never_exchanged(reports) or _ended_together(reports):
         return verdict
-    steps = [one.steps or 0 for one in reports]
-    alone = [one.last[1] for one in reports]
+    steps = [report.steps or 0 for report in reports]
+    alone = [report.last[1] for report in reports]
     if max(alone) > 1 and not _alike(alone):
         rank = reports[alone.index(max(alone))].rank
         reason = f"rank {rank} made {max(alone)} steps after the last exchange with others"
@@ -147,30 +154,30 @@ def _of_different_ends(
 
 def _never_exchanged(reports: Reports) -> bool:
     """Whether no collective came between the first and the last of equally many steps."""
-    counted = all(one.first is not None and one.last[0] == one.first for one in reports)
-    return counted and _alike(one.steps for one in reports)
+    counted = all(report.first is not None and report.last[0] == report.first for report in reports)
+    return counted and _alike(report.steps for report in reports)
 
 
 def _ended_together(reports: Reports) -> bool:
     """Whether the ranks made their last step at the same moment."""
-    if all(one.last[0] < 0 for one in reports):
-        return _alike(one.steps for one in reports)
-    return _alike(one.last for one in reports)
+    if all(report.last[0] < 0 for report in reports):
+        return _alike(report.steps for report in reports)
+    return _alike(report.last for report in reports)
 
 
 def _overwriting(reports: Reports, seen: list[bool]) -> str:
-    """Return which rank's weights replaced all others' each time, and never were replaced."""
-    if not any(seen) or not all(one.loose for one in reports):
+    """Return a sentence on the rank whose weights replaced all others'; "" without one."""
+    if not any(seen) or not all(report.loose for report in reports):
         return ""
-    roots = [one.rank for one in reports if not one.replaced]
+    roots = [report.rank for report in reports if not report.replaced]
     return f"rank {roots[0]}'s weights replace all others'" if len(roots) == 1 else ""
 
 
 def _first_known(reports: Reports) -> int | None:
     """Return a step at which all ranks have reported weights at the same moment."""
     for step in (LAST_TRACED, FIRST_COMPARED):
-        moments = [one.moments.get(step) for one in reports]
-        if all(step in one.checks for one in reports) and _alike(moments):
+        moments = [report.moments.get(step) for report in reports]
+        if all(step in report.checks for report in reports) and _alike(moments):
             return step
     return None
 
@@ -180,16 +187,16 @@ def _alike(values: Iterable[Any]) -> bool:
 
 
 def _differ(reports: Reports) -> str:
-    """Return where the last weights differ, "" if by rounding only."""
+    """Return a sentence on how the last weights differ, "" if by rounding only."""
     where = _where_apart(reports, END)
     return f"the ranks' weights differ: {where.text}" if where else ""
 
 
 def _equal(reports: Reports, step: int) -> WeightsVerdict:
     after = _after(reports, step)
-    if _varied_and_alike(one.losses for one in reports):
+    if _varied_and_alike(report.losses for report in reports):
         return _copies(reports, after, "the first three losses are equal on all ranks too")
-    if _varied_and_alike(one.inputs for one in reports):
+    if _varied_and_alike(report.inputs for report in reports):
         return _copies(reports, after, "three inputs of the model are equal on all ranks too")
     root = _overwriting(reports, [True])
     warning = f"{root}, and nothing averages: the others' work is lost" if root else ""
@@ -197,7 +204,7 @@ def _equal(reports: Reports, step: int) -> WeightsVerdict:
 
 
 def _varied_and_alike(values: Iterable[Sequence[float]]) -> bool:
-    sets = {tuple(one) for one in values}
+    sets = {tuple(numbers) for numbers in values}
     first = next(iter(sets))
     return len(sets) == 1 and len(first) == 3 and len(set(first)) > 1
 
@@ -225,18 +232,18 @@ class _Apart:
 
 def _where_apart(reports: Reports, step: int) -> _Apart | None:
     """Return where the weights differ by more than rounding."""
-    gaps = differences([one.checks[step] for one in reports])
+    gaps = differences([report.checks[step] for report in reports])
     tolerance = _tolerance(reports)
-    place = next((place for place, one in enumerate(gaps) if one > tolerance), None)
+    place = next((place for place, gap in enumerate(gaps) if gap > tolerance), None)
     if place is None:
         return None
-    names = next((one.names for one in reports if one.names), ())
+    names = next((report.names for report in reports if report.names), ())
     name = names[place] if place < len(names) else f"parameter {place}"
     return _Apart(name, min(gaps) <= tolerance, f"{_after(reports, step)} {name} differs")
 
 
 def _tolerance(reports: Reports) -> float:
-    same = _alike(one.processor for one in reports)
+    same = _alike(report.processor for report in reports)
     return ROUNDING if same else ROUNDING_OF_MIXED_PROCESSORS
 
 
@@ -244,7 +251,7 @@ def _difference(reports: Reports, step: int) -> WeightsVerdict:
     """Return DIFFERENT, unless the weights differ by rounding only, or may differ."""
     apart = _where_apart(reports, step)
     if apart is None:
-        worst = max(differences([one.checks[step] for one in reports]), default=0.0)
+        worst = max(differences([report.checks[step] for report in reports]), default=0.0)
         return not_checked(f"the ranks' weights differ by rounding only ({worst:.0e})")
     if reason := _why_they_may(reports, apart.partly):
         return not_checked(reason, f"the ranks' weights differ: {apart.text}")
@@ -253,39 +260,39 @@ def _difference(reports: Reports, step: int) -> WeightsVerdict:
         f"the ranks train different models: {apart.text}",
         apart.parameter,
         partly=apart.partly,
-        from_start=not _alike(one.traces.get(1) for one in reports),
-        uneven=step == END and not _alike(one.steps for one in reports),
+        from_start=not _alike(report.traces.get(1) for report in reports),
+        uneven=step == END and not _alike(report.steps for report in reports),
     )
 
 
 def _why_they_may(reports: Reports, partly: bool) -> str:
-    if reasons := [one.may_differ for one in reports if one.may_differ]:
+    if reasons := [report.may_differ for report in reports if report.may_differ]:
         return reasons[0]
     # Ranks that split layers have the same data, and the same losses; experts have equal layers
     # beside their own. Else it may be a loss that all ranks' features go into.
-    if all(one.layers for one in reports) and (partly or _same_losses(reports)):
+    if all(report.layers for report in reports) and (partly or _same_losses(reports)):
         return LAYERS
     return ""
 
 
 def _same_losses(reports: Reports) -> bool:
-    losses = list(zip(*(one.losses for one in reports)))
-    return all(math.isclose(one, each[0], rel_tol=1e-5) for each in losses for one in each)
+    steps = zip(*(report.losses for report in reports))
+    return all(math.isclose(loss, losses[0], rel_tol=1e-5) for losses in steps for loss in losses)
 
 
 def differences(checks: Sequence[WeightSums]) -> list[float]:
     """Return how much each parameter differs, relative to the mean of its values."""
     gaps = []
-    for place, sums in enumerate(zip(*(one.checksums for one in checks))):
-        values = [one.values[place] if place < len(one.values) else () for one in checks]
+    for place, sums in enumerate(zip(*(check.checksums for check in checks))):
+        values = [check.values[place] if place < len(check.values) else () for check in checks]
         gaps.append(0.0 if _alike(sums) else _relative(values))
     return gaps
 
 
 def _relative(values: Sequence[Sequence[float]]) -> float:
     first = values[0]
-    means = [sum(map(abs, one)) / max(len(one), 1) for one in values]
-    gaps = [abs(a - b) for other in values[1:] for a, b in zip(first, other)]
+    means = [sum(map(abs, numbers)) / max(len(numbers), 1) for numbers in values]
+    gaps = [abs(a - b) for numbers in values[1:] for a, b in zip(first, numbers)]
     gap, mean = max(gaps, default=0.0), max(means)
     if not math.isfinite(gap) or not math.isfinite(mean):
         return math.inf  # one rank's loss has become NaN, the other's has not

@@ -1,6 +1,6 @@
-"""What the objects of a trainer tell of an optimizer's model: names, wrappers, who averages.
+"""Finds an optimizer's model among a trainer's objects: names, wrappers, what averages.
 
-Once for each optimizer, since it looks at all objects of Python.
+This is done once for each optimizer, because it goes through all objects of Python.
 """
 
 from __future__ import annotations
@@ -28,60 +28,64 @@ class Objects:
         self.modules: list[Any] = []
         self.optimizers: list[Any] = []
         self.averaged = False
-        for one in gc.get_objects():
-            kind = type(one)
+        for item in gc.get_objects():
+            kind = type(item)
             if issubclass(kind, torch.nn.Module):
-                self.modules.append(one)
+                self.modules.append(item)
             elif issubclass(kind, torch.optim.Optimizer):
-                self.optimizers.append(one)
+                self.optimizers.append(item)
             self.averaged = self.averaged or kind.__module__ == AVERAGERS
-        children = {id(child) for one in self.modules for child in one._modules.values()}
-        self.roots = [one for one in self.modules if id(one) not in children]
+        children = {id(child) for module in self.modules for child in module._modules.values()}
+        self.roots = [module for module in self.modules if id(module) not in children]
 
     def names(self) -> dict[int, str]:
         """Return the name of each parameter, as the outermost module has it."""
         names: dict[int, str] = {}
         for root in self.roots:
-            for name, one in root.named_parameters():
-                names.setdefault(id(one), name[7:] if name.startswith("module.") else name)
+            for name, parameter in root.named_parameters():
+                names.setdefault(id(parameter), name[7:] if name.startswith("module.") else name)
         return names
 
     def wrappers(self) -> list[Any]:
         parallel = sys.modules.get("torch.nn.parallel.distributed")
         kind = parallel.DistributedDataParallel if parallel else ()
-        return [one for one in self.modules if kind and isinstance(one, kind)]
+        return [module for module in self.modules if kind and isinstance(module, kind)]
 
 
 def having(modules: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
     """Return the modules that have one of the parameters."""
-    own = set(map(id, parameters))
-    return [one for one in modules if own & set(map(id, one.parameters()))]
+    wanted = set(map(id, parameters))
+    return [module for module in modules if wanted & set(map(id, module.parameters()))]
 
 
 def details(objects: Objects, optimizer: Any, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Return the parameters' names, who is to have the same weights, and what tells a cause."""
+    """Return the parameters' names, the ranks that share weights, and facts for the cause."""
     names, wrappers = objects.names(), objects.wrappers()
     ours = having(wrappers, parameters)
-    named = [names.get(id(one), f"parameter {at}")[:80] for at, one in enumerate(parameters)]
+    named = [
+        names.get(id(parameter), f"parameter {at}")[:80] for at, parameter in enumerate(parameters)
+    ]
     report: dict[str, Any] = {
         "names": named[:: -(-len(named) // MOST)],
         "facts": {
             "wrapped": hasattr(optimizer, "_allreduce_delay"),
-            "wrapped_others": any(hasattr(one, "_allreduce_delay") for one in objects.optimizers),
+            "wrapped_others": any(
+                hasattr(found, "_allreduce_delay") for found in objects.optimizers
+            ),
             "ddp": len(wrappers),
             "ddp_ours": len(ours),
             "accelerate": "accelerate" in sys.modules,
         },
     }
-    if names and parameters and not any(id(one) in names for one in parameters):
+    if names and parameters and not any(id(parameter) in names for parameter in parameters):
         report["sharded"] = COPIES
     if ranks := getattr(getattr(optimizer, "process_set", None), "ranks", None):
         report["group"] = list(ranks)  # of Horovod's
-    for one in ours:
+    for wrapper in ours:
         ranks_of = sys.modules["torch.distributed"].get_process_group_ranks
-        report["group"] = list(ranks_of(one.process_group))
-        report["facts"].update(of_wrapper(one), ddp_ranks=len(report["group"]))
-    ignored = any(getattr(one, "parameters_to_ignore", None) for one in ours)
+        report["group"] = list(ranks_of(wrapper.process_group))
+        report["facts"].update(of_wrapper(wrapper), ddp_ranks=len(report["group"]))
+    ignored = any(getattr(wrapper, "parameters_to_ignore", None) for wrapper in ours)
     reasons = (objects.averaged and AVERAGED, ignored and IGNORED, beside_the_world())
     report["may_differ"] = next(filter(None, reasons), "")
     return report
@@ -95,18 +99,18 @@ def of_wrapper(ddp: Any) -> dict[str, bool]:
 
 
 def beside_the_world() -> str:
-    """Return why weights of ranks may differ: groups of a part of them, each with its layers."""
+    """Return why the ranks' weights may differ: there are groups of some ranks."""
     core: Any = sys.modules.get("torch.distributed.distributed_c10d")
     groups = getattr(getattr(core, "_world", None), "pg_group_ranks", {}) if core else {}
-    sizes = {len(one) for one in groups.values()}
+    sizes = {len(ranks) for ranks in groups.values()}
     between = sorted(size for size in sizes if 1 < size < max(sizes, default=1))
     return f"there are process groups of {between[0]} of {max(sizes)} ranks" if between else ""
 
 
 def note_inputs(objects: Objects, parameters: Sequence[Any], inputs: list[int]) -> None:
-    """Add checksums of what the next forward passes in training get, to tell copies by.
+    """Add checksums of the inputs of the next forward passes, to recognize copies.
 
-    Not where functions are compiled: a hook would make PyTorch compile them again.
+    Compiled functions get no hook, which would make PyTorch compile them again.
     """
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     compiled = bool(dynamo and dynamo.counters["frames"])
@@ -133,6 +137,6 @@ def _tensors(value: Any) -> list[Any]:
     if hasattr(value, "keys") and hasattr(value, "values"):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [tensor for one in value for tensor in _tensors(one)]
+        return [tensor for part in value for tensor in _tensors(part)]
     torch: Any = sys.modules["torch"]
     return [value] if type(value) is torch.Tensor and value.numel() else []

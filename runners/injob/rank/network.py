@@ -1,9 +1,10 @@
-"""The addresses, interfaces and ports of this host that ranks use; a name that leads Gloo there.
+"""Finds the addresses, interfaces and ports that ranks use, and leads Gloo there.
 
-A port is held for a server of the trainer's: bound and never listened on. With SO_REUSEADDR, which
-PyTorch's store and gRPC set too, their server may bind it as well (socket(7)), and the kernel gives
-it to nobody else by itself. But another user's socket may bind it too, and the first that listens
-has it. Once the trainer's server listens, nobody else can. Until then the shim looks.
+A port is held for a server of the trainer: it is bound, and nothing listens on it. It has
+SO_REUSEADDR, which PyTorch's store and gRPC set too, so their server may bind it as well
+(socket(7)), and the kernel gives it to no other process by itself. Another user's socket may bind
+it too, and the first that listens gets it. Once the trainer's server listens, no other can. Until
+then the shim checks who listens.
 """
 
 from __future__ import annotations
@@ -28,83 +29,86 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def listening(
-    own: Sequence[InterfaceAddress],
+    addresses: Sequence[InterfaceAddress],
     names: Sequence[str],
     others: Sequence[str],
     interfaces: Sequence[str],
 ) -> tuple[list[str], list[str]]:
     """Return the addresses that others should use to reach this host, and its other ones.
 
-    Those that its `names` lead to, those towards `others` (names of hosts), those of the
-    `interfaces`. Debian's /etc/hosts leads a host's own name to 127.0.1.1, and a name may lead to
-    an interface without a route: hence the second list, and hence more than one question.
+    The first list has the addresses of its `names`, those towards `others` (names of hosts), and
+    those of the `interfaces`. There is a second list because Debian's /etc/hosts leads a host's own
+    name to 127.0.1.1, and a name may lead to an interface without a route.
     """
-    usable = [one for one in own if one.usable]
+    usable = [entry for entry in addresses if entry.usable]
     expected = {address for name in names for address in resolve(name)}
     expected |= {source_towards(address) for name in others for address in resolve(name)}
-    first = [one.address for one in usable if one.address in expected or one.name in interfaces]
-    rest = [one.address for one in usable if one.address not in first]
+    first = [
+        entry.address for entry in usable if entry.address in expected or entry.name in interfaces
+    ]
+    rest = [entry.address for entry in usable if entry.address not in first]
     return (first, rest) if first else (rest, [])
 
 
-def with_address(own: Sequence[InterfaceAddress], address: str) -> str:
+def with_address(addresses: Sequence[InterfaceAddress], address: str) -> str:
     """Return the interface that has this address; empty when none has."""
-    return next((one.name for one in own if one.address == address), "")
+    return next((entry.name for entry in addresses if entry.address == address), "")
 
 
-def first_address(own: Sequence[InterfaceAddress], name: str) -> str:
+def first_address(addresses: Sequence[InterfaceAddress], name: str) -> str:
     """Return the address that Gloo takes of an interface: the first that the kernel lists."""
-    return next((one.address for one in own if one.name == name), "")
+    return next((entry.address for entry in addresses if entry.name == name), "")
 
 
-def chosen(own: Sequence[InterfaceAddress], interfaces: Sequence[str], better: str) -> str:
+def chosen(addresses: Sequence[InterfaceAddress], interfaces: Sequence[str], better: str) -> str:
     """Return the first of the interfaces that this host has, or `better` if it is among them.
 
     Empty when the host has none of them, or none with an address.
     """
-    present = [name for name in interfaces if first_address(own, name)]
+    present = [name for name in interfaces if first_address(addresses, name)]
     return better if better in present else next(iter(present), "")
 
 
-def name_leads_to(own: Sequence[InterfaceAddress], name: str) -> str:
-    """Return the address of this host that Gloo takes for `name`, loopback included; or none.
+def name_leads_to(addresses: Sequence[InterfaceAddress], name: str) -> str:
+    """Return the address of this host that Gloo takes for `name`, "" without one.
 
-    It is the first that it can bind (0.28.1, gloo/transport/tcp/device.cc).
+    Gloo takes the first that it can bind, loopback included (0.28.1, gloo/transport/tcp/device.cc).
     """
-    mine = {one.address for one in own}
-    return next((one for one in addresses_of(name) if one in mine or one.startswith("127.")), "")
+    mine = {entry.address for entry in addresses}
+    named = addresses_of(name)
+    return next((item for item in named if item in mine or item.startswith("127.")), "")
 
 
 def misleading(
-    own: Sequence[InterfaceAddress], interface: str, address: str, one_host: bool
+    addresses: Sequence[InterfaceAddress], interface: str, address: str, one_host: bool
 ) -> bool:
-    """Whether `address`, to which the host's name leads, is not where Gloo should talk."""
+    """Whether the host's name leads to an `address` that Gloo should not use."""
     if one_host or not address:
         return not address
-    return address.startswith("127.") or with_address(own, address) != interface
+    return address.startswith("127.") or with_address(addresses, address) != interface
 
 
 def surely_misleading(
-    own: Sequence[InterfaceAddress], address: str, interfaces: Sequence[str], one_host: bool
+    addresses: Sequence[InterfaceAddress], address: str, interfaces: Sequence[str], one_host: bool
 ) -> bool:
-    """Whether the name's address is wrong whichever of the interfaces turns out to be right."""
+    """Whether the name's address is wrong for each of the interfaces."""
     if one_host:
         return not address
-    names = usable(own) & set(interfaces) or usable(own)
-    return all(misleading(own, name, address, one_host) for name in names)
+    names = usable(addresses) & set(interfaces) or usable(addresses)
+    return all(misleading(addresses, name, address, one_host) for name in names)
 
 
-def usable(own: Sequence[InterfaceAddress]) -> set[str]:
+def usable(addresses: Sequence[InterfaceAddress]) -> set[str]:
     """Return the names of the interfaces through which other hosts may be reached."""
-    return {one.name for one in own if one.usable}
+    return {entry.name for entry in addresses if entry.usable}
 
 
 def separate_host_name() -> bool:
-    """Give this process, which must have one thread, a host name of its own, so far the same.
+    """Let this process, which must have one thread, change its host name; return whether it can.
 
-    False, and nothing has changed, where the kernel does not let users have namespaces.
+    It cannot where the kernel does not let users have namespaces.
 
-    Because Horovod's Gloo goes where the host's name leads: HOROVOD_GLOO_IFACE is not enough, since
+    Horovod's Gloo goes where the host's name leads. HOROVOD_GLOO_IFACE is not enough, because
     Horovod 0.28.1 forgets it for the contexts of its process sets (gloo_context.cc,
     InitializeForProcessSet: the interface of a new context is empty), and all data travels in
     those. Gloo then resolves what gethostname() says: 127.0.1.1 on Debian's hosts, or an interface
@@ -146,10 +150,10 @@ def hold_port() -> socket.socket:
 
 
 def hold_for_ras(env: MutableMapping[str, str]) -> socket.socket:
-    """Hold a port of this rank's for NCCL's RAS until it is closed; name it, unless the user has.
+    """Hold a port for NCCL's RAS of this rank until it is closed; set its variable if unset.
 
-    NCCL shares its own default, 28028, among all processes of one user (SO_REUSEPORT), whatever
-    their job, and no other user of the node gets it.
+    NCCL shares its default, 28028, among all processes of one user (SO_REUSEPORT), of any job, and
+    no other user of the node gets it.
     """
     sock = socket.socket()
     # NCCL sets both (ras/client_support.cc); with SO_REUSEADDR here any user could bind it too.
@@ -173,9 +177,9 @@ def foreign_listener(held: socket.socket) -> Problem | None:
 
 
 def listeners(port: int) -> set[int]:
-    """Return the users who listen on this port, be it on one address.
+    """Return the users who listen on this port, on any address.
 
-    As this process's user namespace calls them: a user whom it does not know is 65534.
+    A user that this process's user namespace does not know is 65534.
     """
     uids = set()
     for table in TABLES:
@@ -193,7 +197,7 @@ def listeners(port: int) -> set[int]:
 class PortWatch:
     """Ends the process `child` where another user listens on a held port; then `problem` says so.
 
-    Until a world is formed: then the trainer's own server listens, or none will.
+    It watches until a world is formed: then the trainer's own server listens, or none will.
     """
 
     def __init__(self, child: int, held: socket.socket | None, inbox: Inbox) -> None:
@@ -205,12 +209,12 @@ class PortWatch:
         return self.held is not None and self.problem is None and not self.inbox.formed
 
     def poll(self) -> None:
-        """Look; the child must not have been waited for."""
+        """Check the port; the child must not have been waited for."""
         if self.needed and self.look():
             os.kill(self.child, signal.SIGKILL)
 
     def look(self) -> Problem | None:
-        """Return the problem if there is one: the child's server may have found the port taken."""
+        """Return the problem, if there is one: the child's server may have found the port taken."""
         if self.held is not None and self.needed:
             self.problem = foreign_listener(self.held)
         return self.problem

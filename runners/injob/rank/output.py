@@ -1,4 +1,4 @@
-"""The trainer's output, on its way through the shim: each line gets the name of its rank."""
+"""Passes on the trainer's output: each line gets the name of its rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reports import Inbox
 class OutputLabeller:
     """Copies whole lines to stdout as `rank@host | line` and keeps the last ones.
 
-    Of two outputs the second one's lines go to stderr too.
+    If there are two outputs, the lines of the second go to stderr too.
     """
 
     def __init__(self, name: str, outputs: Sequence[int]) -> None:
@@ -54,7 +54,7 @@ class OutputLabeller:
         return self.tail
 
     def write(self, output: int, chunk: bytes) -> None:
-        """Write the complete lines of what has come so far, in one call so that they stay whole."""
+        """Write the complete lines so far in one call, which keeps them whole."""
         self.rest[output].append(chunk)
         if b"\n" in chunk:  # a progress bar may write megabytes into one line
             *lines, rest = b"".join(self.rest[output]).split(b"\n")

@@ -1,4 +1,4 @@
-"""Reads PyTorch's parameters for the exchange check: checksums, some values, what they are."""
+"""Reads PyTorch's parameters for the exchange check: checksums, some values, their shapes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST = 1024  # parameters that have a checksum of their own; else several share 
 
 def in_groups(groups: Iterable[Any]) -> list[Any]:
     """Return the parameters of an optimizer's groups, each once."""
-    each = [one for group in groups for one in group["params"]]
-    return list({id(one): one for one in each}.values())
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    return list({id(parameter): parameter for parameter in parameters}.values())
 
 
 def version(groups: Sequence[Any]) -> int:
@@ -39,9 +39,9 @@ def checksum(torch: Any, tensors: Iterable[Any]) -> int:
 def pieces(torch: Any, parameters: Iterable[Any], count: int) -> list[bytes]:
     """Return up to `count` values of each parameter, spread over it, as bytes."""
     groups: dict[tuple[Any, Any], list[tuple[int, Any]]] = {}
-    for place, one in enumerate(parameters):
-        piece = spread(one.detach(), count)
-        groups.setdefault((one.device, one.dtype), []).append((place, piece))
+    for place, parameter in enumerate(parameters):
+        piece = spread(parameter.detach(), count)
+        groups.setdefault((parameter.device, parameter.dtype), []).append((place, piece))
     data: dict[int, bytes] = {}
     for group in groups.values():
         joined = torch.cat([piece for _, piece in group]).cpu()  # one transfer for each device
@@ -63,18 +63,20 @@ def spread(tensor: Any, count: int) -> Any:
 
 
 def checked(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Return a checksum of each parameter, and some of its values; of many, for groups of them."""
+    """Return a checksum and some values of each parameter; of many parameters, one for several."""
     data = pieces(torch, parameters, weights.MANY)
     width = -(-len(data) // MOST)
     sums = [zlib.crc32(b"".join(data[at : at + width])) for at in range(0, len(data), width)]
-    each = max(1, weights.VALUES // len(sums))
-    some = [spread(one.detach(), each).double().tolist() for one in parameters[::width]]
+    count = max(1, weights.VALUES // len(sums))
+    some = [
+        spread(parameter.detach(), count).double().tolist() for parameter in parameters[::width]
+    ]
     return {"checksums": sums, "values": some}
 
 
 def describe(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Return what there is to know of the parameters before they are read."""
-    shapes = [(tuple(one.shape), str(one.dtype)) for one in parameters]
+    """Return whether the parameters are sharded, their shapes, and the processor."""
+    shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
     on_gpu = parameters and parameters[0].device.type == "cuda"
     processor = torch.cuda.get_device_name(parameters[0].device) if on_gpu else cpu_model()
     return {
@@ -86,11 +88,11 @@ def describe(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
 
 def sharded(parameters: Sequence[Any]) -> str:
     """Return why a rank has only a part of the parameters, "" if it has all."""
-    for one in parameters:
-        if type(one).__name__ == "DTensor" or hasattr(one, "to_local"):
+    for parameter in parameters:
+        if type(parameter).__name__ == "DTensor" or hasattr(parameter, "to_local"):
             return "the parameters are sharded (DTensor)"
-        if getattr(one, "_fsdp_flattened", False):
+        if getattr(parameter, "_fsdp_flattened", False):
             return "the parameters are sharded (FSDP)"
-        if one.layout != sys.modules["torch"].strided or one.device.type == "meta":
-            return f"a parameter is {one.layout}, on {one.device.type}"
+        if parameter.layout != sys.modules["torch"].strided or parameter.device.type == "meta":
+            return f"a parameter is {parameter.layout}, on {parameter.device.type}"
     return ""

@@ -1,4 +1,4 @@
-"""Why a rank failed, as a value: from its exit code, its last lines, or its exception."""
+"""Says as a value why a rank failed: from its exit code, its last lines, or its exception."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RendezvousError(Exception):
 
 
 def problem_of(error: RendezvousError | OSError) -> Problem:
-    """Return the problem that an error at the rendezvous, or one of the system's, is."""
+    """Return the problem of an error at the rendezvous, or of the system."""
     if isinstance(error, RendezvousError):
         return error.problem
     return Problem(kinds.RENDEZVOUS, str(error))
@@ -55,21 +55,21 @@ def of_process(code: int, tail: Sequence[str], signals_sent: Collection[int] = (
         return _of_signal(code - 128, signals_sent)
     lines = [plain(line) for line in tail] if code else []  # half a second for each MB of a line
     errors = filter(None, map(ERROR_LINE.match, reversed(lines)))
-    error = next((one["error"] for one in errors), "")
+    error = next((match["error"] for match in errors), "")
     return of_exit(code, error, guessed=bool(error) and not error.startswith(MARKED))
 
 
 def _of_signal(number: int, signals_sent: Collection[int]) -> Problem:
-    names = {one.value: one.name for one in signal.Signals}
+    names = {member.value: member.name for member in signal.Signals}
     text = f"killed by signal {number} ({names.get(number, 'unknown')})"
     if number == signal.SIGUSR1 and number in signals_sent:
         text += ", the request to save and stop, which the trainer does not handle"
-    fields = {"signal": number, "asked": sorted(int(one) for one in signals_sent)}
+    fields = {"signal": number, "asked": sorted(int(sent) for sent in signals_sent)}
     return Problem(kinds.SIGNAL, text, fields)
 
 
 def of_exit(code: int, error: str = "", *, guessed: bool = False) -> Problem:
-    """Return an end by an exit code, and its reason, as far as there is one."""
+    """Return the problem of an exit code, with the reason if there is one."""
     error = _first_line(error)
     if kinds.of_lost_peer(error):
         return Problem(kinds.PEER_LOST, _sentence(code, error), {"error": error, "traceback": []})
@@ -77,7 +77,7 @@ def of_exit(code: int, error: str = "", *, guessed: bool = False) -> Problem:
 
 
 def of_exception(code: int, error: Exception, lines: Sequence[str]) -> Problem:
-    """Return an end by an exception; `lines` are its traceback."""
+    """Return the problem of an exception; `lines` are its traceback."""
     words = _first_line(f"{type(error).__name__}: {str(error).strip()}".rstrip(": "))
     # TensorFlow says on a later line who was lost; Horovod's type alone tells it.
     lost = kinds.of_lost_peer(f"{type(error).__name__}: {error}")

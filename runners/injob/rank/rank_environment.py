@@ -1,4 +1,4 @@
-"""A rank's environment: what it needs in a container, how frameworks find the others, limits."""
+"""Sets a rank's environment: what it needs in a container, how ranks meet, and limits."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def _name_user(env: MutableMapping[str, str]) -> None:
 
 
 def torch_place(task: Task) -> dict[str, str]:
-    """Return PyTorch's variables of a rank's place. They win over the user's.
+    """Return PyTorch's variables for a rank. They override the user's.
 
-    One that was exported where the job was submitted would be the same on all ranks.
+    A value that was exported where the job was submitted would be the same on all ranks.
     """
     return {
         "RANK": str(task.rank),
@@ -57,7 +57,7 @@ def torch_place(task: Task) -> dict[str, str]:
 
 
 def launcher_variables(task: Task) -> dict[str, str]:
-    """Return what others set for each rank, and programs read: Open MPI's mpirun, and sbatch.
+    """Return the variables that Open MPI's mpirun and sbatch set, and programs read.
 
     `srun --mpi=pmix` does not set the first. Lightning takes SLURM_NTASKS_PER_NODE for the number
     of its devices.
@@ -72,9 +72,9 @@ def launcher_variables(task: Task) -> dict[str, str]:
 
 
 def master(address: str, port: int, interface: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return how PyTorch's ranks meet, as far as the user has not said it himself.
+    """Return the variables by which PyTorch's ranks meet, without those that the user has set.
 
-    One of address and port without the other is what the user decides: rank 0 listens there too.
+    The user may set address or port alone: rank 0 listens there too.
     """
     variables = {"GLOO_SOCKET_IFNAME": interface} if interface else {}
     if address:
@@ -89,7 +89,7 @@ def tf_config(servers: Sequence[str], rank: int) -> dict[str, str]:
 
 
 def horovod_over_gloo(task: Task) -> dict[str, str]:
-    """Variables that place `task` in a Gloo world; address, port and interface come later.
+    """Return the variables of `task` in a Gloo world; address, port and interface come later.
 
     Both CONTROLLER and CPU_OPERATIONS are needed: one alone aborts or crashes in a build that
     also has MPI (0.28.1). Horovod's own time-out is 30 s whatever the number of ranks.
@@ -109,7 +109,7 @@ def horovod_over_gloo(task: Task) -> dict[str, str]:
 
 
 def meeting_seconds(size: int) -> int:
-    """Seconds that the ranks wait for each other at start: the user's, or growing with `size`."""
+    """Return how long the ranks wait for each other: the user's value, or more for more ranks."""
     given = os.environ.get(TIMEOUT, "")
     return int(given) if given.isdigit() else SECONDS_FOR_ALL_RANKS_TO_MEET + size
 
@@ -117,17 +117,17 @@ def meeting_seconds(size: int) -> int:
 def compiled_code(run_dir: str) -> dict[str, str]:
     """Return where torch.compile and Triton keep what they compile: with the run's code.
 
-    By default they take a folder of /tmp with a name that anybody can guess, and run what is there.
-    They make theirs as the umask says; into the code's folder only its owner gets.
+    By default they run code from a folder in /tmp whose name any user can guess. They make their
+    folder with the umask's mode; the run's code lies in one that only its owner can enter.
     """
     folder = os.path.join(run_dir, "code", "compiled")
     return {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
 
 
 def allow_files(ranks: int) -> None:
-    """Raise the soft limit to what `ranks` ranks need, as far as the hard one lets it.
+    """Raise the soft limit of open files to what `ranks` ranks need, within the hard limit.
 
-    It comes from the login node with the job (PropagateResourceLimits), and is 1,024 on most.
+    Slurm copies it from the login node (PropagateResourceLimits), where it mostly is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FOR_EACH_RANK * ranks + SPARE
@@ -138,8 +138,8 @@ def allow_files(ranks: int) -> None:
 
 
 def no_core_files() -> None:
-    """Let a crash leave no file, as large as the rank's memory and with all secrets in it.
+    """Forbid core files, which are as large as the rank's memory and have all secrets in them.
 
-    Only the soft limit: the trainer may raise it.
+    This sets the soft limit only: the trainer may raise it.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -1,7 +1,7 @@
-"""Decides about the whole job: rank 0's shim hears all ranks' reports, and ends a wrong training.
+"""Judges the whole job: rank 0's shim receives all ranks' reports, and ends a wrong training.
 
-The other ranks' shims pass on what their trainers report, through the run's rendezvous; rank 0's
-verdict comes back the same way. No trainer waits for that. So do reports of what the ranks used.
+The other ranks' shims pass on what their trainers report, and what the ranks used, through the
+run's rendezvous; rank 0's verdict comes back the same way. No trainer waits for it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ TICK_SECONDS = 0.05
 
 @dataclass
 class ReportedWorld:
-    """What a framework's processes have reported; `by` is what forms the world, for people.
+    """The reports of a framework's processes; `by` names what forms the world.
 
     `entering` is how many processes of each task are still in the framework's init, `right` whether
-    the world was said to be one.
+    the user was told that it is one world.
     """
 
     by: str
@@ -52,10 +52,10 @@ class ReportedWorld:
 
 
 class Referee:
-    """One shim's part: it passes reports on, and obeys verdicts; on rank 0 it gives them.
+    """Passes one rank's reports on and obeys verdicts; on rank 0 it also gives them.
 
-    `end` ends the trainer. `code` is the exit code of a training that was found to be wrong, else
-    0. Without a `session` all processes are this task's.
+    `end` ends the trainer. `code` is the exit code for a wrong training, else 0. Without a
+    `session` all processes are this task's.
     """
 
     def __init__(
@@ -76,20 +76,20 @@ class Referee:
         self.gone = {0}  # tasks that have told their last
 
     def poll(self) -> None:
-        """Pass on what has been reported, and act on what has come."""
+        """Pass on the trainer's reports, and act on mail from other ranks."""
         for report in self.inbox.unread_reports():
             if self.settings.check:
                 self._send(report)
         self._read_mail()
 
     def tell_use(self, fields: Mapping[str, Any]) -> None:
-        """Tell what this rank has used so far; rank 0 keeps what all have told it."""
+        """Report what this rank has used so far; rank 0 writes the reports of all to a file."""
         self._send(RankReport(reports.USE, fields=fields))
         if not self.settings.task.rank:
             self._keep_use()
 
     def last(self) -> None:
-        """Tell that this rank's trainer has ended, and well; on rank 0 wait for the others."""
+        """Report that this rank's trainer has ended well; on rank 0 wait for the others."""
         if self.code:
             return
         self.poll()
@@ -103,14 +103,14 @@ class Referee:
         self._wait(self._all_told, SECONDS_FOR_LAST_WORDS)
         if check and not self.code:
             self._judge_at_end()
-        sizes = [one.size for world in self.worlds.values() for one in world.members]
+        sizes = [member.size for world in self.worlds.values() for member in world.members]
         if not self.code and max(sizes, default=1) > 1:
             self._judge_weights(over=True)
         if not self.code:
             self._keep_use(at_end=True)
 
     def _keep_use(self, at_end: bool = False) -> None:
-        """Keep what the ranks have told of their use; at the end in the result and the log too."""
+        """Write what the ranks used to a file; at the end to the result and the log too."""
         nodes, run_dir = node_use.of_nodes(self.used), self.settings.run_dir
         findings = use_summary.findings(nodes)
         value = node_use.as_value(nodes, findings)
@@ -120,7 +120,7 @@ class Referee:
             print(*use_summary.lines(nodes, findings, file), sep="\n", flush=True)
 
     def _wait(self, enough: Callable[[], bool], seconds: float) -> None:
-        """Hear the others until it is enough, or a training is found to be wrong."""
+        """Read mail until it is enough, or the training is found to be wrong."""
         until = time.monotonic() + seconds
         self._read_mail()
         while not self.code and not enough() and time.monotonic() < until:
@@ -128,16 +128,18 @@ class Referee:
             self._read_mail()
 
     def _all_told(self) -> bool:
-        """Whether each rank has told its last, or none will."""
+        """Whether each rank has sent its last report, or none will."""
         if self.session is None or self.session.hub is None:
             return True
         others_failed = failures.of_others(self.settings.task, self.settings.run_dir)
         return others_failed or len(self.gone) >= self.settings.task.size
 
     def _all_gone(self) -> bool:
-        """Whether no other rank is there to tell more."""
+        """Whether no other rank is left that could send a report."""
         hub = self.session and self.session.hub
-        left = {rank for rank, one in hub.table.members.items() if one.ended} if hub else set()
+        left = (
+            {rank for rank, member in hub.table.members.items() if member.ended} if hub else set()
+        )
         return self._all_told() or len(self.gone | left) >= self.settings.task.size
 
     def _send(self, report: RankReport, last: bool = False) -> None:
@@ -179,7 +181,7 @@ class Referee:
             self._accept(world, verdict.size)
 
     def _accept(self, world: ReportedWorld, size: int) -> None:
-        """Say once that it is one world."""
+        """Print once that it is one world."""
         if not world.right and size > 1:
             print(world_messages.formed(size, size, world.by), flush=True)
         world.right = True
@@ -203,7 +205,7 @@ class Referee:
             weight_reports.keep(verdict, self.settings.run_dir)
 
     def _refuse_weights(self, verdict: WeightsVerdict, facts: Mapping[str, Any]) -> None:
-        framework = next((one for one in GATED if one in self.worlds), "")
+        framework = next((group for group in GATED if group in self.worlds), "")
         cause, remedy = weight_causes.cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
         remedy = f"{remedy}\n  {ON_PURPOSE}"
@@ -218,7 +220,7 @@ class Referee:
         self._pronounce(EXIT_WORLD_SIZE, problem, *why_several(framework))
 
     def _pronounce(self, code: int, problem: Problem, cause: str, remedy: str) -> None:
-        """Let all ranks end with a code and a problem."""
+        """End all ranks with a code and a problem."""
         value = {"code": code, "problem": vars(problem), "cause": cause, "remedy": remedy}
         if self.session is not None:
             with contextlib.suppress(OSError):

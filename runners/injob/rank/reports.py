@@ -1,10 +1,10 @@
-"""What a trainer's processes tell the shim that started them: the worlds that they form, and more.
+"""Carries reports from a trainer's processes to their shim: the worlds that they form, and more.
 
-One datagram each, to a socket without a file (unix(7), abstract), so that nobody waits and nothing
-is left behind. All users of the host see its name, in /proc/net/unix. So each datagram begins with
-a token, and the kernel drops those that do not (socket(7), SO_ATTACH_FILTER), on the sender's time:
-they fill no queue, and the shim does not wake up. Unlike SO_PASSCRED that does not depend on how
-user namespaces map the sender's uid.
+Each report is a datagram to a socket without a file (unix(7), abstract): no process waits, and
+nothing is left behind. All users of the host see its name, in /proc/net/unix. So each datagram
+begins with a token, and the kernel drops those that do not (socket(7), SO_ATTACH_FILTER), on the
+sender's time: they fill no queue, and the shim does not wake up. Unlike SO_PASSCRED that does not
+depend on how user namespaces map the sender's uid.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ...contract.enums import GATED
 
 # States. ALONE is a world of one that may be by the way: importing mpi4py forms it.
 CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
-# Of the trainer itself, in place of a framework: it has ended well, and Python is on its way out.
+# The trainer itself, and no framework, has ended well, and Python is on its way out.
 ENDED = "ended"
 WEIGHTS = "weights"  # of an optimizer (weights.py)
-# Of a rank's shim to rank 0's: what its trainer used (usage).
+# A rank's shim tells rank 0's what its trainer used (usage).
 USE = "use"
 STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, USE)
 LONGEST = 1 << 18
@@ -53,7 +53,7 @@ class RankReport:
 
 
 class Inbox:
-    """The shim's side. `last` is the last state by framework, `formed` are those of a full size.
+    """The shim's end. `last` has each framework's last state, `formed` those with a full world.
 
     `entering` are the frameworks' inits that have not returned, each with its process: all ranks of
     a world have called before one of them reports it. `ended` is whether the trainer has come to
@@ -98,7 +98,7 @@ class Inbox:
                     self._heard(report)
 
     def unread_reports(self) -> list[RankReport]:
-        """Return what has been reported since the last time."""
+        """Return the reports since the last call."""
         reports, self.unread = self.unread, []
         return reports
 
@@ -116,13 +116,13 @@ class Inbox:
             self.unread.append(report)
         if report.state == ENDED:
             self.ended = True
-            self.imports = [str(one) for one in report.fields.get("imports", ())]
+            self.imports = [str(name) for name in report.fields.get("imports", ())]
         elif report.state != WEIGHTS and self.last.get(report.framework) != WRONG:
             self.last[report.framework] = report.state
 
 
 def parse(data: bytes) -> RankReport | None:
-    """Return the report; None where it is none."""
+    """Return the report in a datagram, None if there is none in it."""
     try:
         value = json.loads(data)
         state, framework = value.pop("state"), value.pop("framework")
@@ -133,7 +133,7 @@ def parse(data: bytes) -> RankReport | None:
 
 
 def tell(name: str, token: str, framework: str, state: str, **fields: Any) -> None:
-    """Send a state to the shim's Inbox; one that has ended need not know."""
+    """Send a state to the shim's Inbox; a shim that has ended need not know."""
     data = bytes.fromhex(token) + RankReport(state, framework, fields).as_text().encode()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sock, contextlib.suppress(ConnectionRefusedError):
@@ -141,7 +141,7 @@ def tell(name: str, token: str, framework: str, state: str, **fields: Any) -> No
 
 
 def _drop_others(sock: socket.socket, token: bytes) -> None:
-    """Let the kernel drop what does not begin with the token: a program of linux/filter.h."""
+    """Let the kernel drop datagrams without the token, by a program of linux/filter.h."""
     words = struct.unpack(f">{TOKEN // 4}I", token)
     program = b""
     for place, word in enumerate(words):

@@ -1,4 +1,4 @@
-"""In the child of the shim: sets the frameworks' variables, then runs the trainer."""
+"""The child of the shim: it sets the frameworks' variables, then runs the trainer."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def run(
 ) -> int:
     """Run the trainer to its end; return an exit code for an exception, after its traceback.
 
-    A failure is recorded here and now: on the way out Horovod tells the other ranks, who fail and
-    make the launcher end this one before it has ended by itself.
+    A failure is recorded here and now: while Python ends, Horovod tells the other ranks, which fail
+    and make the launcher end this one before it has ended by itself.
     """
     try:
         command = _prepared(task, options, session)
@@ -85,7 +85,7 @@ def _hold_the_gate(settings: GateSettings) -> None:
 def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | None) -> list[str]:
     """Set each framework's variables; return the command to run.
 
-    Raises RendezvousError where no world can come of it.
+    Raises RendezvousError where the ranks cannot meet.
     """
     if options.gpus:
         os.environ.update(_instances(task, options))
@@ -187,7 +187,7 @@ def _run_python(command: list[str], settings: GateSettings) -> int:
 
 
 def _another_tells(run_dir: str) -> bool:
-    """Whether another rank's record has the cause: this one's traceback would only distract."""
+    """Whether another rank has recorded the cause: this one's traceback would only distract."""
     deadline = time.monotonic() + SECONDS_FOR_CAUSE
     while not failures.cause_known(run_dir):
         if time.monotonic() > deadline:

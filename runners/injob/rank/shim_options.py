@@ -11,9 +11,10 @@ from .task import Task
 class ShimOptions(argparse.Namespace):
     """The options, under the names that `start.parse` gives them.
 
-    `interfaces` are those that Gloo may use, none to find it. `command` is `-m RECIPE`, a file of
-    Python's or a program, and its arguments. `check` is whether the gate holds. An `agent` starts
-    `workers` ranks for each task. With `errors` what the trainer writes to stderr goes to ours too.
+    `interfaces` are those that Gloo may use; without any, Gloo's is found. `command` is
+    `-m RECIPE`, a Python file or a program, with its arguments. `check` is whether the gate checks
+    the world size. An `agent` starts `workers` ranks for each task. With `errors` the trainer's
+    stderr goes to ours too.
     """
 
     launcher: str

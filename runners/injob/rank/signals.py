@@ -1,8 +1,8 @@
-"""What ends a trainer from outside: signals of the launcher, which go on to it, and its job's end.
+"""Relays the launcher's signals to the trainer, and ends it with its job.
 
-They wait until there is a trainer (`hold`). A trainer decides what it does with them; this parent
-sets no time limit, since who sent the signal has one (Slurm: GraceTime, KillWait, the time limit).
-Except where another rank has failed: a trainer that waits for it, in an MPI call without end, can
+Signals wait until there is a trainer (`hold`), which decides what to do with them. The shim sets no
+time limit, because the sender has one (Slurm: GraceTime, KillWait, the time limit). Where another
+rank has failed, SIGTERM ends the trainer: it may wait for that rank in an MPI call for ever, can
 neither save nor stop, and Slurm would wait KillWait seconds for it (30 by default) on all nodes.
 """
 
@@ -23,20 +23,20 @@ LOST = '"state": "NODE_FAIL"'
 
 
 def hold() -> None:
-    """Let signals wait until `let_in` or a Relay takes them."""
+    """Block signals until `let_in` or a Relay takes them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, RELAYED)
 
 
 def let_in() -> None:
-    """Take signals as usual again: those that waited come now."""
+    """Unblock signals: those that waited arrive now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, RELAYED)
 
 
 class Relay:
-    """Passes signals on to the process `child`, and remembers which came.
+    """Passes signals on to the process `child`, and remembers them in `seen`.
 
-    `others_failed` tells whether a rank has failed; then SIGTERM is an end, `ended`. `trainer`
-    returns the process that answers signals, which may be below the child.
+    Where `others_failed` says that another rank has failed, SIGTERM ends the child, and `ended` is
+    true. `trainer` returns the process that answers signals, which may be below the child.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Relay:
 
 
 def ended_before_training(command: list[str], in_training: bool, code: int, seen: set[int]) -> bool:
-    """Whether a recipe was ended, by the signals `seen`, before its first step: nothing is lost.
+    """Whether the signals `seen` ended a recipe before its first step, so that nothing is lost.
 
-    From then on recipes answer signals, so one that a signal killed had not come so far; and where
-    one rank was killed the others fail to meet it. Of a user's own program nobody knows.
+    Recipes answer signals from the first step on, so a recipe that a signal killed had not come so
+    far. Where one rank was killed, the others fail to meet it. A user's program may do otherwise.
     """
     ends = seen & {signal.SIGTERM, signal.SIGUSR1}
     killed = code in {128 + number for number in ends}
@@ -78,7 +78,7 @@ def ended_before_training(command: list[str], in_training: bool, code: int, seen
 class JobEndWatch:
     """Ends the process `child` once the run's folder says that the job has ended; then `ended`.
 
-    Without a thread: those of Python need libgcc to end, which small images lack.
+    It has no thread: Python's threads need libgcc to end, which small images lack.
     """
 
     def __init__(self, child: int, run_dir: str) -> None:
@@ -87,7 +87,7 @@ class JobEndWatch:
         self.looked = time.monotonic()
 
     def poll(self) -> None:
-        """Look, if it is time to; the child must not have been waited for."""
+        """Look at the folder, if it is time to; the child must not have been waited for."""
         if self.ended or time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS:
             return
         self.looked = time.monotonic()
@@ -97,9 +97,9 @@ class JobEndWatch:
             os.kill(self.child, signal.SIGKILL)
 
     def _job_has_ended(self) -> bool:
-        """Whether its script says so, or who looked at the job after its script was killed.
+        """Whether the job's script has written its end, or `runner` has seen that a node was lost.
 
-        That a job is cancelled is no end: its ranks may be saving.
+        A cancelled job has not ended: its ranks may be saving.
         """
         for name, mark in ((EXIT, ""), (JOB, LOST)):
             path = os.path.join(self.run_dir, name)

@@ -1,4 +1,4 @@
-"""The shim's command line and start: one task of a launcher's, or all of them here (`--tasks`)."""
+"""Reads the shim's command line, and starts one task, or all of them here (`--tasks`)."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def _started(options: ShimOptions, argv: list[str], folder: Temporary, notes: li
         return temporary.attend(mpirun(options.tasks, argv))
     if options.tasks:
         options.launcher = "local"
-        return spawn(options.tasks, lambda: _one(options, Temporary(), notes))
-    return _one(options, folder, notes)
+        return spawn(options.tasks, lambda: _run_task(options, Temporary(), notes))
+    return _run_task(options, folder, notes)
 
 
 def _tell(notes: list[str]) -> None:
     print(*(f"runner: {note}\n" for note in notes), sep="", end="", flush=True)
 
 
-def _one(options: ShimOptions, folder: Temporary, notes: list[str]) -> int:
+def _run_task(options: ShimOptions, folder: Temporary, notes: list[str]) -> int:
     try:
         me = task.read(options.launcher, os.environ)
     except task.TaskError as error:
@@ -170,7 +170,7 @@ def _wait(pids: set[int]) -> int:
 
 
 def _end(pids: set[int]) -> None:
-    """End the tasks that still run, gently first."""
+    """End the tasks that still run: SIGTERM, and SIGKILL after SECONDS_TO_END."""
     for pid in pids:
         os.killpg(pid, signal.SIGTERM)  # not yet waited for, so the group still exists
     deadline = time.monotonic() + SECONDS_TO_END

@@ -1,7 +1,7 @@
-"""What every Python of a job loads at its start: so it imports little.
+"""Every Python of a job loads this module at its start, so it imports little.
 
-An import hook hands each framework to frameworks.py as soon as it has been imported. And this
-node's sampler (sample_ranks.py) can read the stack of a rank and its training steps: faulthandler
+An import hook hands each framework to frameworks.py as soon as it has been imported. It also
+lets this node's sampler (sample_ranks.py) read a rank's stack and its training steps: faulthandler
 writes the stack of the main thread from a signal's handler in C, so also while the rank waits in C
 code, or another thread holds the GIL. It goes into memory without a path (memfd_create(2)), which
 only its owner opens, and only by /proc: nothing to write on a shared file system, or under a name
@@ -54,7 +54,7 @@ memories: "list[int]" = []  # the descriptor of this process's memory
 
 
 def begin(wrap: "Callable[[str, ModuleType], None]") -> None:
-    """Let this process answer, and hand what it imports of HOOKS to `wrap`."""
+    """Let this process answer the sampler, and hand the modules of HOOKS to `wrap`."""
     answer()
     see_one_instance()
     bytecode.use_beside_source()
@@ -63,7 +63,7 @@ def begin(wrap: "Callable[[str, ModuleType], None]") -> None:
 
 
 class Finder:
-    """Finds what others find; `wrap` is called with the hook's name and the module of HOOKS."""
+    """Finds modules as the other finders do; calls `wrap` with the hook and the module of HOOKS."""
 
     def __init__(self, wrap: "Callable[[str, ModuleType], None]") -> None:
         self.wrap = wrap
@@ -79,7 +79,7 @@ class Finder:
             return None
         others = [finder for finder in sys.meta_path if finder is not self]
         specs = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((one for one in specs if one is not None), None)
+        spec = next((found for found in specs if found is not None), None)
         if spec is not None and spec.loader is not None:
             self._wrap_loader(HOOKS[fullname], spec.loader)
         return spec
@@ -123,7 +123,7 @@ def answer() -> None:
         os.close(first)
         port = os.environ.get(RAS_ADDRESS, "").rpartition(":")[2]
         numbers = (0, memory, int(port) if port.isdecimal() and len(port) < 6 else 0)
-        os.write(memory, b"".join(one.to_bytes(NUMBER, sys.byteorder) for one in numbers))
+        os.write(memory, b"".join(number.to_bytes(NUMBER, sys.byteorder) for number in numbers))
         faulthandler.register(SIGNAL, file=memory, all_threads=False)
         memories.append(memory)
     except (OSError, RuntimeError):  # an old kernel; a rank without a stack is told as such

@@ -1,4 +1,4 @@
-"""One small parent per task: it labels the trainer's output, relays signals, and reports the end.
+"""The parent of one trainer: it labels the output, relays signals, and reports how it ended.
 
 A trainer that is killed cannot say so; its parent can, and names `rank@host`.
 """
@@ -51,10 +51,10 @@ ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended because another rank had failed"
 
 
 def supervise(task: Task, options: ShimOptions, folder: Temporary) -> int:
-    """Run the trainer in a child, where this returns its exit code; end this process with it.
+    """Run the trainer in a child, and end this process with its exit code; the child returns it.
 
-    It is 128 + N when signal N ended the trainer, and 0 for one that stopped early, its checkpoint
-    saved.
+    The code is 128 + N when signal N ended the trainer, and 0 when it saved its checkpoint and
+    stopped early.
     """
     shim = os.getpid()
     with network.hold_for_ras(os.environ):
@@ -102,7 +102,7 @@ def _supervised(task: Task, options: ShimOptions) -> int:
 
 
 class _Parent:
-    """The trainer's parent: passes on output, signals and reports, and judges how `child` ended."""
+    """The trainer's parent: it passes on output, signals and reports, and judges its end."""
 
     def __init__(
         self,
@@ -139,7 +139,9 @@ class _Parent:
 
     def attend(self, outputs: Sequence[int]) -> int:
         """Copy the outputs until the child has ended; return the exit code of the rank."""
-        polls = [one.poll for one in (self.job_end, self.world, self.port, self.referee, self.use)]
+        polls = [
+            watch.poll for watch in (self.job_end, self.world, self.port, self.referee, self.use)
+        ]
         labeller = OutputLabeller(self.task.name, outputs)
         tail = labeller.pump(self.woken, self.inbox, self.port, polls)
         self.relay.stop()
@@ -191,13 +193,13 @@ class _Parent:
         return code, ENDED if self.relay.ended else of_process(code, tail, self.relay.seen)
 
     def _ended_in_init(self, code: int) -> bool:
-        """Whether hvd.init() never returned, for another reason than somebody's signal."""
+        """Whether hvd.init() never returned, and no signal was the reason."""
         ended = (*signals.RELAYED, signal.SIGKILL)
-        other = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
-        return self.inbox.waits_in(ProcessGroup.HOROVOD) and code not in other
+        explained = (0, EXIT_WORLD_SIZE, *(128 + number for number in ended))
+        return self.inbox.waits_in(ProcessGroup.HOROVOD) and code not in explained
 
     def _recorded(self, code: int, problem: Problem) -> int:
-        """Take leave of the other ranks, or record the failure; return the exit code."""
+        """Wait for the other ranks, or record the failure; return the exit code."""
         if code == 0:
             if self.session is not None:
                 self.session.see_off()
@@ -208,7 +210,7 @@ class _Parent:
 
 
 def _open_session(task: Task, options: ShimOptions) -> RendezvousSession | None:
-    """Open the rendezvous where there is anybody to meet, or Horovod's Gloo asks for it."""
+    """Open the rendezvous where there are other ranks, or Horovod's Gloo needs it."""
     if not options.meets_others(task):
         return None
     rank_environment.allow_files(task.size)
@@ -224,7 +226,7 @@ def _open_session(task: Task, options: ShimOptions) -> RendezvousSession | None:
 def _become_child(
     pipes: list[tuple[int, int]], session: RendezvousSession | None, options: ShimOptions
 ) -> None:
-    """Write into the pipe, or the two, take signals, and leave the rendezvous to the parent."""
+    """Write output into the pipes, take signals, and leave the rendezvous to the parent."""
     signals.let_in()
     if session is not None:
         session.leave(may_rename=options.ours)

@@ -80,7 +80,7 @@ def from_srun(env: Mapping[str, str]) -> Task:
         plane = int(env.get("SLURM_DIST_PLANESIZE", "1"))
         order = ranks_by_node(counts, env.get("SLURM_DISTRIBUTION", "block"), plane)
         if order and order[rank] == node:
-            hosts = tuple(nodes[one] for one in order)
+            hosts = tuple(nodes[index] for index in order)
     return Task(
         rank=rank,
         size=int(env.get("SLURM_STEP_NUM_TASKS") or env["SLURM_NTASKS"]),
@@ -141,9 +141,9 @@ def from_horovodrun(env: Mapping[str, str]) -> Task:
 
 
 def _from_numbers(env: Mapping[str, str], numbers: Sequence[str], job: str, host: str = "") -> Task:
-    """Complete a place of NUMBERS whose other nodes are not known.
+    """Return the task of these NUMBERS; nothing is known of other nodes.
 
-    It is as if all had as many tasks as this one.
+    Each is taken to have as many tasks as this one.
     """
     rank, size, local_rank, local_size = map(int, numbers)
     host = host or env.get("SLURMD_NODENAME") or os.uname().nodename
@@ -162,7 +162,7 @@ def _from_numbers(env: Mapping[str, str], numbers: Sequence[str], job: str, host
 
 
 def _first_of_allocation(env: Mapping[str, str]) -> str:
-    """Return where rank 0 usually is, and the rendezvous looks first; empty when nothing tells."""
+    """Return the node where rank 0 usually is, "" if unknown; the rendezvous looks there first."""
     if "SLURM_JOB_NODELIST" in env:
         return expand_nodes(env["SLURM_JOB_NODELIST"])[0]
     file = env.get("PBS_NODEFILE", "")

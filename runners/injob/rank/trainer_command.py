@@ -1,8 +1,8 @@
-"""What a rank runs: the trainer, a launcher that starts a node's ranks itself, or a profiler.
+"""The command of a rank: the trainer, a launcher that starts a node's ranks, or a profiler.
 
-Such a launcher is an agent on each node, under our shim. A profiler of `--profile-with`, such as
-`nsys profile`, has the trainer as its child, in the same container; its output goes into the run's
-folder.
+Such a launcher runs as an agent on each node, under our shim. A profiler of `--profile-with`, such
+as `nsys profile`, has the trainer as its child, in the same container; its output goes into the
+run's folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Node:
 def torchrun(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return torchrun's command, as in PyTorch's documentation of torchrun.
 
-    The rendezvous is the static one: that of c10d unpickles what anybody on the network has put
+    The rendezvous is the static one: c10d's unpickles data that any host of the network can put
     into the store at this port. Without --log-dir a folder stays in /tmp.
     """
     return [
@@ -78,7 +78,7 @@ def accelerate(node: Node, trainer: Sequence[str]) -> list[str]:
 
 def deepspeed(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return what DeepSpeed's own runner starts on each node by ssh (deepspeed/launcher)."""
-    import base64  # here, because `runner` imports this module for its names alone
+    import base64  # here, because few jobs need it
     import json
 
     slots = {f"node{number}": list(range(node.ranks)) for number in range(node.nodes)}
@@ -101,7 +101,7 @@ AGENTS: dict[str, Callable[[Node, Sequence[str]], list[str]]] = {
 
 
 def _with_options(trainer: Sequence[str]) -> list[str]:
-    """Return the command in accelerate's and DeepSpeed's words."""
+    """Return the trainer's command as accelerate and DeepSpeed take it."""
     if trainer[0] == "-m":
         return ["--module", *trainer[1:]]
     return [*trainer] if is_python(trainer) else ["--no_python", *trainer]
@@ -109,7 +109,7 @@ def _with_options(trainer: Sequence[str]) -> list[str]:
 
 def is_profiled(options: ShimOptions, rank: int) -> bool:
     chosen = parse_ranks(options.profile_ranks)
-    return bool(options.profile_with) and (chosen is None or any(rank in one for one in chosen))
+    return bool(options.profile_with) and (chosen is None or any(rank in ranks for ranks in chosen))
 
 
 def with_profiler(options: ShimOptions, task: Task) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which GPUs a rank sees: where MIG divides them, one instance of its own.
+"""Gives each rank an instance of its own where MIG divides the GPUs.
 
 A process can use one instance, whatever it sees (NVIDIA, MIG User Guide, "CUDA Device
 Enumeration"), so two ranks that see the same two would both take the first. Instances are named by
@@ -26,15 +26,15 @@ CAPABILITIES = "/proc/driver/nvidia/capabilities"
 def named(visible: str | None, gpus: Mapping[str, Sequence[str]], ranks: int) -> list[str]:
     """Return the devices that CUDA_VISIBLE_DEVICES names, all where it is not set.
 
-    A number is the place of a device in the list; of a whole GPU, with its instances, where there
-    would be fewer devices than `ranks` on this node.
+    A number counts devices. Where that gives fewer devices than `ranks` on this node, it counts
+    whole GPUs, each with all its instances.
     """
     every, wholes = devices(gpus), list(gpus.items())
     if visible is None:
         return every
     words = [word.strip() for word in visible.split(",") if word.strip()]
     if not all(word.isdigit() for word in words):
-        return [each for word in words for each in gpus.get(word) or [word]]
+        return [device for word in words for device in gpus.get(word) or [word]]
     if len(words) == len(every):  # Slurm's numbers count all, and its cgroup shows the job's alone
         return every
     numbers = [int(word) for word in words]
@@ -53,23 +53,23 @@ def instances(env: Mapping[str, str], ranks: int) -> list[str]:
         if len(devices(gpus)) < 2:  # there is no other, and libraries may want a number for it
             return []
     found = named(visible, gpus, ranks)
-    return found if any(each.startswith(INSTANCE) for each in found) else []
+    return found if any(device.startswith(INSTANCE) for device in found) else []
 
 
 def of_rank(local_rank: int, ranks: int, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable by which a rank sees an instance of its own, of `ranks` on this node.
+    """Return the variable by which a rank sees its own instance; the node has `ranks` ranks.
 
     Where Slurm has bound GPUs to tasks, as --gpus-per-task does, what a rank sees is its own.
     """
     bound = BOUND.search(env.get("SLURM_TRES_BIND", "")) or "SLURM_GPUS_PER_TASK" in env
-    own = instances(env, 1 if bound else ranks)
-    return {VISIBLE: own[local_rank % len(own)]} if own else {}
+    names = instances(env, 1 if bound else ranks)
+    return {VISIBLE: names[local_rank % len(names)]} if names else {}
 
 
 def for_workers(workers: int, env: Mapping[str, str]) -> dict[str, str]:
     """Return the variable by which each worker of an agent finds its instance (startup.py)."""
-    own = instances(env, workers)
-    return {INSTANCES: ",".join(own)} if own else {}
+    names = instances(env, workers)
+    return {INSTANCES: ",".join(names)} if names else {}
 
 
 def _may_be_divided() -> bool:

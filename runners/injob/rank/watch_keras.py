@@ -1,7 +1,7 @@
 """Watches Keras' optimizers for the exchange check: checksums of their variables at the end.
 
-And variables of TensorFlow that a GradientTape is asked for, which loops without an optimizer
-train.
+It also watches the variables of TensorFlow for which a GradientTape is asked: loops without an
+optimizer train them.
 
 A graph of TensorFlow runs Python once, when it is traced, so its steps cannot be counted.
 """
@@ -23,7 +23,7 @@ SETS = "there are process sets of some of the ranks"
 
 
 class Watch:
-    """One process's. `tell` sends the fields of a report."""
+    """The watch of one process. `tell` sends the fields of a report."""
 
     def __init__(self, tell: Callable[..., None]) -> None:
         self.tell = tell
@@ -34,23 +34,23 @@ class Watch:
         os.register_at_fork(after_in_child=self.trained.clear)  # those are the parent's
 
     def built(self, optimizer: Any, variables: Any = (), **named: Any) -> None:
-        """Note what an optimizer trains; as many as are small, for they stay until the end."""
+        """Note the variables of an optimizer, if they are small: they stay until the end."""
         trained = list(variables or next(iter(named.values()), ()))
         if len(self.trained) < OPTIMIZERS and _bytes(trained) < KEPT_BYTES:
             self.trained[id(optimizer)] = optimizer, trained
 
     def asked(self, tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> None:
-        """Note the variables that a tape is asked for; in a graph's function that is once."""
+        """Note the variables for which a tape is asked; in a graph's function that is once."""
         self.tapes += 1
         if self.tapes > LOOKS:
             return
         flatten = sys.modules["tensorflow"].nest.flatten
-        for one in flatten(sources):
-            if getattr(one, "trainable", False) and hasattr(one, "assign"):
-                size = _bytes([one])
-                if _identity(one) not in self.sources and self.bytes + size < KEPT_BYTES:
+        for source in flatten(sources):
+            if getattr(source, "trainable", False) and hasattr(source, "assign"):
+                size = _bytes([source])
+                if _identity(source) not in self.sources and self.bytes + size < KEPT_BYTES:
                     self.bytes += size
-                    self.sources[_identity(one)] = one, _sample_now(one)
+                    self.sources[_identity(source)] = source, _sample_now(source)
 
     def end(self) -> None:
         """Report the last weights."""
@@ -59,20 +59,20 @@ class Watch:
             name = f"keras {number}"
             with told_if_it_fails(self.tell, name):
                 steps = int(_array(optimizer.iterations))  # a MirroredVariable is no number
-                trained |= {_identity(one) for one in variables if steps}
+                trained |= {_identity(variable) for variable in variables if steps}
                 self._report(name, optimizer, variables, steps)
         with told_if_it_fails(self.tell, "tape 0"):
-            own = [one for key, one in self.sources.items() if key not in trained]
-            moved = [one for one, before in own if before != _sample(one)]
+            others = [source for key, source in self.sources.items() if key not in trained]
+            moved = [variable for variable, before in others if before != _sample(variable)]
             self._report("tape 0", None, moved, self.tapes)
 
     def _report(self, name: str, optimizer: Any, variables: list[Any], steps: int) -> None:
         if not steps or not variables or self.told.get(name) == steps:
             return
         self.told[name] = steps
-        arrays = [_array(one) for one in variables]
-        each = max(1, VALUES // len(arrays))
-        shapes = [(one.shape, str(one.dtype)) for one in arrays]
+        arrays = [_array(variable) for variable in variables]
+        count = max(1, VALUES // len(arrays))
+        shapes = [(array.shape, str(array.dtype)) for array in arrays]
         self.tell(
             optimizer=name,
             step=END,
@@ -82,9 +82,9 @@ class Watch:
             may_differ=_may_differ(optimizer),
             shapes=zlib.crc32(repr(shapes).encode()),
             processor=cpu_model(),
-            names=[str(getattr(one, "path", one.name)) for one in variables],
-            checksums=[zlib.crc32(_spread(one, MANY).tobytes()) for one in arrays],
-            values=[_spread(one, min(each, FEW)).astype("float64").tolist() for one in arrays],
+            names=[str(getattr(variable, "path", variable.name)) for variable in variables],
+            checksums=[zlib.crc32(_spread(array, MANY).tobytes()) for array in arrays],
+            values=[_spread(array, min(count, FEW)).astype("float64").tolist() for array in arrays],
             facts={
                 "library": "keras",
                 "wrapped": _wrapped(optimizer),
@@ -94,7 +94,7 @@ class Watch:
 
 
 def _may_differ(optimizer: Any) -> str:
-    """Return why variables may rightly be different; a set of Horovod's is out of sight here."""
+    """Return why variables may differ on purpose; Horovod's process sets are known as such only."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss scale
     exchange = getattr(inner, "_horovod_exchange", None)  # ours, of Keras 3
     if getattr(inner, "_local_vars", None) or getattr(exchange, "local", None):
@@ -114,18 +114,20 @@ def _array(variable: Any) -> Any:
 
 
 def _bytes(variables: list[Any]) -> int:
-    return sum(4 * math.prod(int(length or 1) for length in one.shape) for one in variables)
+    return sum(
+        4 * math.prod(int(length or 1) for length in variable.shape) for variable in variables
+    )
 
 
 def _identity(variable: Any) -> Any:
-    """Return the same for a variable of Keras 3 and for TensorFlow's in it."""
+    """Return one identity for a variable of Keras 3 and for TensorFlow's variable in it."""
     inner = getattr(variable, "_value", None)
     inner = variable if inner is None else inner
     return getattr(inner, "_unique_id", id(inner))
 
 
 def _sample_now(variable: Any) -> bytes:
-    """Return some values, none where a graph is traced, in which there are no values."""
+    """Return some values; none while a graph is traced, which has no values."""
     eager = sys.modules["tensorflow"].executing_eagerly()
     return _sample(variable) if eager else b""
 
@@ -140,6 +142,6 @@ def _spread(array: Any, count: int) -> Any:
 
 
 def _wrapped(optimizer: Any) -> bool:
-    """Whether Horovod has made a class of its own for it."""
-    own = vars(type(optimizer)).values()
-    return any(str(getattr(one, "__module__", "")).startswith("horovod") for one in own)
+    """Whether Horovod has made the optimizer's class."""
+    members = vars(type(optimizer)).values()
+    return any(str(getattr(member, "__module__", "")).startswith("horovod") for member in members)

@@ -1,7 +1,7 @@
 """Watches PyTorch's optimizers for the exchange check: checksums of parameters, now and then.
 
-By the hooks that torch.optim offers (2.0 and later). Nothing is added to what the ranks say to each
-other, and none waits: checksums go to the shim.
+It uses the hooks of torch.optim (2.0 and later). The ranks exchange nothing more than before, and
+none waits: checksums go to the shim.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ COLLECTING = 0.05  # the most of the time that is spent on finding dead optimize
 
 
 class Training:
-    """One optimizer's. It holds the parameters until the optimizer is gone, and no longer.
+    """What is known of one optimizer. It holds the parameters until the optimizer is gone.
 
     `count` is what the ranks had exchanged before the last step, and `since` how many steps were
     made at that count; `first` was the count before the first one. `left` is a checksum after the
     last step, where nothing is known to average (`loose`); `replaced` are the steps before which
     the weights were others than that. `beside` are optimizers that had made steps before it, and
-    how many, `within` those that have made none since; `follows` are those that are gone, of which
-    it trains all parameters on.
+    how many, `within` those that have made none since; `follows` are those that are gone, and
+    whose parameters it goes on to train.
     """
 
     def __init__(self, number: int, optimizer: Any, gone: Callable[[Training], None]) -> None:
@@ -65,7 +65,7 @@ class Training:
 
     @property
     def moment(self) -> tuple[int, int]:
-        """When it is, in numbers that mean the same on all ranks: as good as they can be told."""
+        """The moment now, in numbers that mean the same on all ranks as far as possible."""
         return (-1, self.steps) if self.count is None else (self.count, self.since)
 
     @property
@@ -74,7 +74,7 @@ class Training:
 
 
 class Watch:
-    """One process's. `tell` sends the fields of a report; `torch` is the module."""
+    """The watch of one process. `tell` sends the fields of a report; `torch` is the module."""
 
     def __init__(self, torch: Any, exchanges: Exchanges, tell: Callable[..., None]) -> None:
         self.torch, self.exchanges, self.tell = torch, exchanges, tell
@@ -112,7 +112,7 @@ class Watch:
         self.torch.Tensor.backward = noted
 
     def before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Look at the weights before a step, if it is time to."""
+        """Read the weights before a step, if it is time to."""
         if self.torch.compiler.is_compiling():
             return
         frame = sys._getframe(1)
@@ -147,13 +147,13 @@ class Watch:
         training = Training(self.made, optimizer, self._gone)
         optimizer.__dict__[KEY] = training
         self.made += 1
-        beside = {one.name: one.steps for one in self.trainings if one.steps}
+        beside = {earlier.name: earlier.steps for earlier in self.trainings if earlier.steps}
         # Many of those are the inner loops of one training, which would be slowed down.
         if self._has_room() and not (training.brief and beside):
             training.beside = beside
-            own = set(map(id, in_groups(training.groups)))
-            parts = {one.name: set(map(id, in_groups(one.groups))) for one in self.over}
-            training.follows = [name for name, part in parts.items() if part and part <= own]
+            parameters = set(map(id, in_groups(training.groups)))
+            parts = {ended.name: set(map(id, in_groups(ended.groups))) for ended in self.over}
+            training.follows = [name for name, part in parts.items() if part and part <= parameters]
             self.trainings.append(training)
         else:
             self.unwatched += 1
@@ -161,7 +161,7 @@ class Watch:
         return training
 
     def _has_room(self) -> bool:
-        """Whether one more can be watched; dead ones that Python has not noticed yet make room."""
+        """Whether one more can be watched, after Python has collected dead ones."""
         began = time.monotonic()
         if len(self.trainings) >= weights.OPTIMIZERS and began >= self.collected:
             gc.collect()
@@ -170,15 +170,15 @@ class Watch:
         return len(self.trainings) < weights.OPTIMIZERS
 
     def _gone(self, training: Training) -> None:
-        """Report the last weights of an optimizer that is no more.
+        """Report the last weights of an optimizer that is gone.
 
-        Small models are kept, and looked at again: they may be averaged after that.
+        Small models are kept and read again at the end: they may be averaged after that.
         """
         if training not in self.trainings:
             training.groups = []
             return
         self.trainings.remove(training)
-        now = {one.name: one.steps for one in self.trainings}
+        now = {current.name: current.steps for current in self.trainings}
         beside = training.beside.items()
         training.within = {name: steps for name, steps in beside if now.get(name) == steps}
         self._end(training, weights.END, gone=True)
@@ -187,8 +187,8 @@ class Watch:
             self.over.pop(0).groups = []
 
     def _bytes_kept(self) -> int:
-        kept = (one for training in self.over for one in in_groups(training.groups))
-        return sum(one.numel() * one.element_size() for one in kept)
+        kept = (parameter for training in self.over for parameter in in_groups(training.groups))
+        return sum(parameter.numel() * parameter.element_size() for parameter in kept)
 
     def _trace(self, training: Training) -> None:
         if training not in self.trainings or captures(self.torch):
@@ -231,12 +231,12 @@ class Watch:
 
     def end(self) -> None:
         """Report the last weights."""
-        for one in list(self.trainings):
-            self._end(one, weights.END)
+        for training in list(self.trainings):
+            self._end(training, weights.END)
         while self.over:
-            one = self.over.pop()
-            one.told = -1
-            self._end(one, weights.AFTER_END)
+            training = self.over.pop()
+            training.told = -1
+            self._end(training, weights.AFTER_END)
         if self.unwatched:
             self.tell(optimizer="", step=weights.END, unwatched=self.unwatched)
 

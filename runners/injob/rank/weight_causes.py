@@ -1,4 +1,4 @@
-"""Why the ranks train different models, and what to change in the trainer: from what a rank saw."""
+"""Names the cause of different models on the ranks, and what to change in the trainer."""
 
 from __future__ import annotations
 

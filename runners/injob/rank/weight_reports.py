@@ -31,11 +31,11 @@ FIELDS = (
 
 
 class WeightReports:
-    """Reports by the optimizer, and by rank.
+    """The reports by optimizer, and by rank.
 
-    Of each rank one process after another may train, where a launcher has started it again: only
-    first ones are compared with first ones, and so on. `outside` are ranks whose process made steps
-    and is in no process group, with their number; `unwatched` is how many optimizers were too many.
+    A launcher may have started a rank again: each rank's first process is compared with the first
+    of the others, and so on. `outside` has the steps of ranks whose process is in no process group;
+    `unwatched` is how many optimizers were too many.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,9 @@ class WeightReports:
     def _add(self, report: OptimizerReport, fields: Mapping[str, Any]) -> None:
         traces, moments = fields.get("traces", {}), fields.get("moments", {})
         report.traces.update({int(step): int(sum_) for step, sum_ in traces.items()})
-        report.moments.update({int(step): (one[0], one[1]) for step, one in moments.items()})
+        report.moments.update(
+            {int(step): (moment[0], moment[1]) for step, moment in moments.items()}
+        )
         if "last" in fields:
             report.last = fields["last"][0], fields["last"][1]
         if "checksums" in fields:
@@ -91,7 +93,7 @@ class WeightReports:
             verdicts.append((severity, first.steps or 0, verdict, first.facts))
         if not verdicts:
             return (self._without_reports() if over else OPEN), {}
-        _, _, verdict, facts = max(verdicts, key=lambda one: one[:2])
+        _, _, verdict, facts = max(verdicts, key=lambda row: row[:2])
         if self.unwatched and verdict.result is WeightResult.EQUAL:
             text = f"{verdict.text}; {self.unwatched} more optimizers were not watched"
             verdict = replace(verdict, text=text)
@@ -112,7 +114,7 @@ class WeightReports:
         )
 
     def _optimizers(self, over: bool) -> list[Ranks]:
-        """Return the reports to compare: one's own optimizers and inner loops only where alone."""
+        """Return the reports to compare; a rank's own optimizers and inner loops come last."""
         if not over:
             return [ranks for _, ranks in sorted(self.reports.items())]
         groups: list[Ranks] = []
@@ -122,44 +124,46 @@ class WeightReports:
         followers = self._followers()
         last = [ranks for ranks in shared if not _are_followed(ranks, followers)]
         steps = self._steps()
-        inner = [ranks for ranks in last if all(_is_inner(one, steps) for one in ranks.values())]
-        shapes = {one.shapes for ranks in inner for one in ranks.values()}
-        around = {name for ranks in inner for one in ranks.values() for name in one.beside}
+        inner = [
+            ranks for ranks in last if all(_is_inner(report, steps) for report in ranks.values())
+        ]
+        shapes = {report.shapes for ranks in inner for report in ranks.values()}
+        around = {name for ranks in inner for report in ranks.values() for name in report.beside}
         # Of the same shapes are the first inner loops, before the first step around them.
         outer = [
             ranks for ranks in last
-            if not any(one.shapes in shapes for one in ranks.values())
-            or any(one.name in around for one in ranks.values())
+            if not any(report.shapes in shapes for report in ranks.values())
+            or any(report.name in around for report in ranks.values())
         ]  # fmt: skip
         return outer or last or groups
 
     def _followers(self) -> dict[str, set[int]]:
-        """Return which ranks have trained an optimizer's parameters on, with another optimizer."""
+        """Return the ranks that went on to train an optimizer's parameters with another one."""
         followers: dict[str, set[int]] = {}
         for ranks in self.reports.values():
-            for one in ranks.values():
-                for name in one.follows:
-                    followers.setdefault(name, set()).add(one.rank)
+            for report in ranks.values():
+                for name in report.follows:
+                    followers.setdefault(name, set()).add(report.rank)
         return followers
 
     def _steps(self) -> dict[tuple[str, int], int]:
         """Return how many steps each optimizer of each rank made."""
-        each = (one for ranks in self.reports.values() for one in ranks.values())
-        return {(one.name, one.rank): one.steps or 0 for one in each}
+        reports = (report for ranks in self.reports.values() for report in ranks.values())
+        return {(report.name, report.rank): report.steps or 0 for report in reports}
 
     def _of_rank(self, start: int, rank: int) -> list[OptimizerReport]:
         """Return a rank's optimizers in the order of their first steps."""
-        own = [
+        reports = [
             ranks[rank]
-            for (one, _), ranks in self.reports.items()
-            if one == start and rank in ranks
+            for (of_start, _), ranks in self.reports.items()
+            if of_start == start and rank in ranks
         ]
-        return sorted(own, key=lambda one: (len(one.name), one.name))
+        return sorted(reports, key=lambda report: (len(report.name), report.name))
 
 
 def _are_followed(ranks: Ranks, followers: Mapping[str, set[int]]) -> bool:
-    """Whether each rank has trained the same parameters on, with another optimizer."""
-    return set(ranks) <= set().union(*(followers.get(one.name, ()) for one in ranks.values()))
+    """Whether each rank went on to train these parameters with another optimizer."""
+    return set(ranks) <= set().union(*(followers.get(report.name, ()) for report in ranks.values()))
 
 
 def _is_inner(report: OptimizerReport, steps: Mapping[tuple[str, int], int]) -> bool:
@@ -171,16 +175,16 @@ def _is_inner(report: OptimizerReport, steps: Mapping[tuple[str, int], int]) -> 
 def matched(lists: Sequence[Sequence[OptimizerReport]]) -> list[Ranks]:
     """Return which optimizers of the ranks are the same: by number, where all have as many.
 
-    Where a rank has more, as for a warm-up of its own, those that begin at the same moment, else
-    the last ones.
+    A rank may have more, as for a warm-up of its own. Then those count that begin at the same
+    moment, else the last ones.
     """
-    present = [one for one in lists if one]
+    present = [reports for reports in lists if reports]
     if len(set(map(len, present))) > 1:
         fewest = min(present, key=len)
-        lists = [_in_order_of(fewest, one) for one in lists]
+        lists = [_in_order_of(fewest, reports) for reports in lists]
     longest = max(map(len, lists))
     return [
-        {one[place].rank: one[place] for one in lists if place < len(one)}
+        {reports[place].rank: reports[place] for reports in lists if place < len(reports)}
         for place in range(longest)
     ]
 
@@ -188,22 +192,22 @@ def matched(lists: Sequence[Sequence[OptimizerReport]]) -> list[Ranks]:
 def _in_order_of(
     fewest: Sequence[OptimizerReport], reports: Sequence[OptimizerReport]
 ) -> list[OptimizerReport]:
-    """Return a rank's optimizers, at first those that are the same as another rank's few."""
-    shapes, began = {one.shapes for one in fewest}, {one.first for one in fewest}
-    alike = [one for one in reports if one.shapes in shapes]
-    same = [one for one in alike if one.first in began]
+    """Return a rank's optimizers, beginning with those that match another rank's few."""
+    shapes, began = {report.shapes for report in fewest}, {report.first for report in fewest}
+    alike = [report for report in reports if report.shapes in shapes]
+    same = [report for report in alike if report.first in began]
     ours = same if len(same) == len(fewest) else alike[-len(fewest) :]
     first = set(map(id, ours))
-    return [*ours, *(one for one in reports if id(one) not in first)]
+    return [*ours, *(report for report in reports if id(report) not in first)]
 
 
 def _forget_details(ranks: Ranks) -> None:
-    """Keep less of optimizers that are gone, and were equal: there may be thousands."""
-    ends = [one.checks[END].checksums for one in ranks.values() if END in one.checks]
-    if len(ends) == len(ranks) and all(one == ends[0] for one in ends):
+    """Drop details of optimizers that are gone and were equal: there may be thousands."""
+    ends = [report.checks[END].checksums for report in ranks.values() if END in report.checks]
+    if len(ends) == len(ranks) and all(sums == ends[0] for sums in ends):
         kept = WeightSums([zlib.crc32(repr(ends[0]).encode())], [])
-        for one in ranks.values():
-            one.checks, one.traces, one.names = {END: kept}, {}, ()
+        for report in ranks.values():
+            report.checks, report.traces, report.names = {END: kept}, {}, ()
 
 
 def lines(verdict: WeightsVerdict) -> str:

@@ -1,6 +1,6 @@
-"""What the ranks report of their weights, and what is made of it.
+"""Defines what the ranks report of their weights, and the verdicts.
 
-Of each optimizer a rank reports a checksum of its parameters before steps 1, 4, 5, ... 66
+For each optimizer a rank reports a checksum of its parameters before steps 1, 4, 5, ... 66
 (`traces`), and at the 4th, the 66th and at the end one for each parameter, with some of its values
 (`checks`).
 """
@@ -27,7 +27,7 @@ ROUNDING_OF_MIXED_PROCESSORS = 1e-2  # which sums up over the steps
 
 @dataclass(frozen=True)
 class WeightSums:
-    """Of each parameter a checksum, and some values."""
+    """A checksum and some values of each parameter."""
 
     checksums: Sequence[int]
     values: Sequence[Sequence[float]]
@@ -35,14 +35,14 @@ class WeightSums:
 
 @dataclass
 class OptimizerReport:
-    """What a rank has reported of one optimizer.
+    """A rank's reports of one optimizer.
 
     `name` is the optimizer's; `group` are the ranks that are to have the same weights. `shapes` is
     a checksum of the parameters' shapes, `names` are theirs, rank 0's only. `sharded` is why they
     cannot be compared, `may_differ` why they may rightly be different; `layers` is whether layers
     exchange what they compute.
     `moments` says for each traced step how many collectives all ranks had made, and how many steps
-    the rank has made since; -1 and the step where that cannot be told. `first` is that number
+    the rank has made since; -1 and the step where that is unknown. `first` is that number
     before the first step, `last` the moment of the last one. `loose` is whether no wrapper averages
     for it, and `replaced` are the traced steps before which others had replaced the weights.
     `steps` is how many it made in all, once it has ended, and `changed` whether the weights were
@@ -77,7 +77,7 @@ class OptimizerReport:
 
 
 class WeightResult(Enum):
-    """The worst comes last. OPEN: nothing is known yet."""
+    """The results, the worst last. OPEN: nothing is known yet."""
 
     EQUAL = "equal"
     COPIES = "copies"
@@ -91,7 +91,7 @@ SEVERITY = tuple(WeightResult)
 
 @dataclass(frozen=True)
 class WeightsVerdict:
-    """`text` is for people, `parameter` the first that differs, `warning` what is to be looked at.
+    """The result; `text` is for people, `parameter` the first that differs, `warning` advice.
 
     `partly` is whether others are equal, `from_start` whether the first step found them different,
     `overwritten` whether one rank's weights have replaced the others', `uneven` whether they made
@@ -115,9 +115,9 @@ OPEN = WeightsVerdict(WeightResult.OPEN)
 def told_if_it_fails(
     tell: Callable[..., None], optimizer: str, about: dict[str, Any] | None = None
 ) -> Iterator[None]:
-    """Report why an optimizer's weights could not be read, which is no fault of the training.
+    """Report why an optimizer's weights could not be read, and do not fail the training.
 
-    From then on it is all that there is to know `about` them.
+    From then on this replaces what was known `about` them.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""What a rank says of a world that is not the job's: which, the likely cause, and what to change.
+"""Writes the messages about a world that is not the job's: the likely cause, and what to change.
 
-`runner explain` says the causes of contract/world_causes.py in the same words.
+`runner explain` has the causes of contract/world_causes.py in the same words.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def formed(size: int, right: int, by: str) -> str:
 def no_world(settings: GateSettings, known: str = "") -> str:
     """Return the message for a process that ended within hvd.init(), as MPI_Init does.
 
-    `known` is why, where the rendezvous knows it.
+    `known` is the reason, if the rendezvous knows it.
     """
     task = settings.task
     cause, remedy = why_no_mpi(task) if settings.controller is Controller.MPI else WHY_NO_MEETING
@@ -76,12 +76,12 @@ def never_formed(
     return explained(settings, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
 
 
-def explained(settings: GateSettings, what: str, why: tuple[str, str]) -> str:
-    """Add cause and remedy, on one rank of each node: the rest would only repeat it."""
+def explained(settings: GateSettings, message: str, why: tuple[str, str]) -> str:
+    """Return the message, with cause and remedy on one rank of each node, which is enough."""
     if not failures.speaks(settings.task, settings.run_dir):
-        return what
+        return message
     cause, remedy = why
-    return f"{what}\n  likely cause: {cause}\n  try: {remedy}"
+    return f"{message}\n  likely cause: {cause}\n  try: {remedy}"
 
 
 def why_other_size(framework: str, controller: Controller, task: Task) -> tuple[str, str]:

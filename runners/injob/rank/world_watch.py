@@ -1,4 +1,4 @@
-"""The shim's side of the gate: whether the trainer has initialized a process group in time."""
+"""Watches from the shim whether the trainer initializes a process group in time."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class WorldWatch:
 
     @property
     def missing(self) -> bool:
-        """Whether there should be one, and none is."""
+        """Whether a process group is required, and there is none."""
         return self.settings.check and self.settings.ranks > 1 and not self.inbox.formed
 
     def poll(self) -> None:
-        """Say so, once, where a world is late; on one rank of each node."""
+        """Print a warning once if the process group is late, on one rank of each node."""
         if self.told or time.monotonic() - self.began < SECONDS_TO_A_WORLD:
             return
         self.told = True
         task, minutes = self.settings.task, f"{SECONDS_TO_A_WORLD / 60:.0f} min"
         if not self.missing or task.local_rank:
             return
-        if waits := [one for one in GATED if self.inbox.waits_in(one)]:
+        if waits := [framework for framework in GATED if self.inbox.waits_in(framework)]:
             where = " and ".join(waits)
             text = f"rank {task.name} waits for the other ranks, after {minutes} in {where}"
         else:
@@ -46,7 +46,7 @@ class WorldWatch:
         print(f"runner: {text}", flush=True)
 
     def never_formed(self) -> Problem:
-        """Say that the trainer ended without one; return it as the rank's problem."""
+        """Print that the trainer ended without a process group; return the problem."""
         text, problem = never_formed(self.settings, self.inbox.alone, self.inbox.imports)
         print(text, flush=True)
         return problem

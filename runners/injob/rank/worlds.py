@@ -1,4 +1,4 @@
-"""Whether the process groups that a job's processes report are one world of all its tasks.
+"""Judges whether the process groups of a job's processes are one world of all its tasks.
 
 A size alone does not tell: where each node starts its own processes, with its own rendezvous, two
 nodes have two worlds of the right size.
@@ -30,7 +30,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class WorldVerdict:
-    """What the reports make of the worlds; `size` is that of the world, `why` a sentence."""
+    """The verdict on the reports; `size` is that of the world, `why` a sentence."""
 
     state: State
     size: int = 0
@@ -40,19 +40,20 @@ class WorldVerdict:
 def judge(members: Collection[Membership], tasks: int, entering: int = 0) -> WorldVerdict:
     """Return whether one framework's processes are one world of all `tasks`.
 
-    Right is a world in which each rank is reported once and each task has a rank: T tasks with L
-    processes each in one world of T * L. One task may form worlds as it likes. `entering` more
+    A world is right if each rank is reported once and each task has a rank, such as T tasks with L
+    processes each in one world of T * L. A single task may form any worlds. `entering` more
     processes are about to report: the first two of several worlds can fit together.
     """
-    small = [one for one in members if one.size < tasks]
+    small = [member for member in members if member.size < tasks]
     if small:
-        one = min(small, key=lambda one: (one.size, one.task))
-        return WorldVerdict(State.WRONG, one.size, f"task {one.task} is in a world of {one.size}")
-    for size in sorted({one.size for one in members}):
+        smallest = min(small, key=lambda member: (member.size, member.task))
+        why = f"task {smallest.task} is in a world of {smallest.size}"
+        return WorldVerdict(State.WRONG, smallest.size, why)
+    for size in sorted({member.size for member in members}):
         owners: dict[int, set[int]] = {}
-        for one in members:
-            if one.size == size:
-                owners.setdefault(one.rank, set()).add(one.task)
+        for member in members:
+            if member.size == size:
+                owners.setdefault(member.rank, set()).add(member.task)
         twice = next((rank for rank, places in sorted(owners.items()) if len(places) > 1), None)
         if twice is not None:
             first, second = sorted(owners[twice])[:2]
@@ -65,10 +66,10 @@ def judge(members: Collection[Membership], tasks: int, entering: int = 0) -> Wor
 
 
 def _open(members: Collection[Membership], tasks: int) -> WorldVerdict:
-    """Say what is missing, which is the fault where the job has ended."""
-    size = max((one.size for one in members), default=0)
-    ranks = {one.rank for one in members if one.size == size}
-    absent = sorted(set(range(tasks)) - {one.task for one in members if one.size == size})
+    """Return what is missing; if the job has ended, that is the fault."""
+    size = max((member.size for member in members), default=0)
+    ranks = {member.rank for member in members if member.size == size}
+    absent = sorted(set(range(tasks)) - {member.task for member in members if member.size == size})
     why = f"{len(ranks)} of the {size} ranks of its world belong to this job"
     if absent and ranks:
         why += f", and none to task {absent[0]}"

@@ -35,11 +35,11 @@ REFUSED = (401, 403)  # HTTP's status for who has no token
 
 
 class NotServed(Exception):
-    """There is no server, or it would let in everybody."""
+    """There is no server, or it accepts requests without the token."""
 
 
 class Server(NamedTuple):
-    """What it `needs`, a page for who has the token alone, the page to open, and its command."""
+    """A server: the module that it `needs`, a `page` that requires the token, the page to open."""
 
     needs: str
     page: str
@@ -47,15 +47,15 @@ class Server(NamedTuple):
     command: Callable[[str, str, str], list[str]]
 
 
-def jupyter_command(own: str, folder: str, address: str) -> list[str]:
-    """Return the command line; `own` is a private folder on the node, `folder` the one to show.
+def jupyter_command(own_folder: str, folder: str, address: str) -> list[str]:
+    """Return the command line; `own_folder` is a private one, `folder` the one to show.
 
-    What keeps others out stands here, where it comes before the user's own settings; the token is
-    in the file that JUPYTER_TOKEN_FILE names. Kernels talk over sockets in a folder of their own:
+    The options that keep others out override the user's own settings. The token is in the file
+    that JUPYTER_TOKEN_FILE names. Kernels talk over sockets in a folder of their own:
     over TCP, the default, any user of the node can read what they print (jupyter_client,
     "transport").
     """
-    path = os.path.join(own, "config.json")
+    path = os.path.join(own_folder, "config.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(_jupyter_settings(), file)
     argv = [sys.executable, *run_module("jupyterlab"), "--no-browser", f"--config={path}"]
@@ -86,19 +86,19 @@ def _jupyter_settings() -> dict[str, dict[str, object]]:
     }
 
 
-def _environment(own: str, token_file: str) -> dict[str, str]:
-    """Return what a server needs beside ours: the image's kernels come before those of the home."""
+def _environment(own_folder: str, token_file: str) -> dict[str, str]:
+    """Return the variables for a server: kernels of the image come before those of the home."""
     return {
         "JUPYTER_TOKEN_FILE": token_file,
-        "JUPYTER_RUNTIME_DIR": own,
+        "JUPYTER_RUNTIME_DIR": own_folder,
         "JUPYTER_PREFER_ENV_PATH": "1",
         tensorboard.VARIABLE: token_file,
     }
 
 
-def port_taken(own: str) -> int | None:
-    """Return the port at which it listens, None while it does not say; it may not be the wanted."""
-    for path in glob.glob(os.path.join(own, "*server-*.json")):  # Jupyter's have a number
+def port_taken(own_folder: str) -> int | None:
+    """Return the port at which it listens, None while it does not say. It may not be the wanted."""
+    for path in glob.glob(os.path.join(own_folder, "*server-*.json")):  # Jupyter's have a number
         try:
             with open(path, encoding="utf-8") as file:
                 return int(json.load(file)["port"])
@@ -114,10 +114,10 @@ SERVERS = {
 
 
 def main(argv: list[str]) -> int:
-    """Run until the server ends, or this process is told to end; return its exit code.
+    """Run until the server ends, or a signal ends this process; return the exit code.
 
-    Its words: the server, the folder with the token, that to show, an empty one of this node for us
-    alone, and the host from which it is to be reached, "" for this node.
+    The arguments are the server, the folder with the token, the folder to show, an empty private
+    folder of this node, and the host from which it is to be reached, "" for this node.
     """
     if argv[0] == "board":
         tensorboard.serve_board(*argv[1:])
@@ -138,19 +138,19 @@ def main(argv: list[str]) -> int:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _serve(server: Server, private: str, folder: str, own: str, towards: str) -> int:
+def _serve(server: Server, private: str, folder: str, own_folder: str, towards: str) -> int:
     if importlib.util.find_spec(server.needs) is None:
         advice = f"runner build --from IMAGE --requirements FILE, with {server.needs} in the file"
         raise NotServed(f"the image has no {server.needs}\n  try: {advice}")
     bound = interfaces.towards(towards) if towards else interfaces.LOOPBACK
-    argv = server.command(own, folder, bound)
+    argv = server.command(own_folder, folder, bound)
     token_file = os.path.join(private, TOKEN)
     with open(token_file, encoding="ascii") as file:
         token = file.read().strip()
-    env = {**os.environ, **_environment(own, token_file)}
+    env = {**os.environ, **_environment(own_folder, token_file)}
     process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL)
     try:
-        port = _wait(process, server, own, bound, token)
+        port = _wait(process, server, own_folder, bound, token)
         facts = {
             "host": socket.gethostname(),
             "address": bound,
@@ -181,13 +181,13 @@ def _end_by_signals() -> None:
 
 
 def _withdraw(private: str) -> None:
-    """Take the address back: nobody answers there any more."""
+    """Remove the published address: nothing answers there any more."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(private, ADDRESS))
 
 
 def _wait(
-    process: subprocess.Popen[bytes], server: Server, own: str, bound: str, token: str
+    process: subprocess.Popen[bytes], server: Server, own_folder: str, bound: str, token: str
 ) -> int:
     """Return the port, once the server answers there as it should; raise NotServed otherwise."""
     deadline = time.monotonic() + SECONDS_TO_ANSWER
@@ -195,7 +195,7 @@ def _wait(
     while time.monotonic() < deadline and patience > 0:
         if process.poll() is not None:
             raise NotServed(f"{server.needs} ended with exit code {exit_code(process.returncode)}")
-        port = port_taken(own)
+        port = port_taken(own_folder)
         status = http_status(bound, port, server.page, token) if port else None
         if port and status == 200:
             if http_status(bound, port, server.page) not in REFUSED:

@@ -26,18 +26,19 @@ HALF_REQUESTS = 128  # at a time; the oldest gives way
 REFUSED = b"403: open the address that `runner tensorboard` has printed, with its token.\n"
 
 
-def command(own: str, folder: str, address: str) -> list[str]:
-    """Return the command line; `own` is a private folder on the node, `folder` has the logs."""
-    return [sys.executable, HERE, SERVE, "board", folder, address, os.path.join(own, PORT_FILE)]
+def command(own_folder: str, folder: str, address: str) -> list[str]:
+    """Return the command line; `own_folder` is a private one, `folder` has the logs."""
+    port_file = os.path.join(own_folder, PORT_FILE)
+    return [sys.executable, HERE, SERVE, "board", folder, address, port_file]
 
 
 class Handler(WSGIRequestHandler):
-    """Answers without writing down what was requested: the first question has the token in it."""
+    """Answers without logging the requests: the first one has the token in it."""
 
-    timeout = SECONDS  # who has not asked by then, or does not read, has a thread of ours
+    timeout = SECONDS  # of a client that does not ask, or read, and has a thread of ours
 
     def get_environ(self) -> dict[str, Any]:
-        """Read the head of a request, which is whole now."""
+        """Read the head of a request, which is complete now."""
         self.server.half.pop(self.request, None)  # type: ignore[attr-defined]
         return super().get_environ()
 
@@ -46,9 +47,9 @@ class Handler(WSGIRequestHandler):
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """At any port; one thread for each question; over IPv6 where the address is of that kind.
+    """Listens at any free port, with a thread for each request.
 
-    Strangers may send each a part of one, and no more: `half` are those connections.
+    `half` are the connections without a complete request: strangers may open any number.
     """
 
     daemon_threads = True
@@ -60,7 +61,7 @@ class Server(ThreadingMixIn, WSGIServer):
         super().__init__((address, 0), Handler)
 
     def server_bind(self) -> None:
-        """Bind without asking the name servers who we are, as WSGIServer would."""
+        """Bind without asking the name servers for this host's name, as WSGIServer would."""
         self.socket.bind(self.server_address[:2])
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
@@ -79,10 +80,10 @@ class Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Write nothing of a connection that was cut or late: anybody can have any number."""
+        """Write nothing about a connection that was cut or late: strangers can open any number."""
 
     def get_url(self) -> str:
-        """Return nothing: TensorBoard asks, and nobody needs it."""
+        """Return nothing: TensorBoard calls this, and nothing uses it."""
         return ""
 
 
@@ -111,9 +112,9 @@ def serve_board(logs: str, address: str, port_file: str) -> None:
 
 
 class TokenProxy:
-    """Before a WSGI application that asks nobody who they are: lets in who has the token.
+    """Lets requests with the token through to a WSGI application that has no authentication.
 
-    In the address, in a header, or by the cookie for having had it.
+    The token is in the address or in a header; later requests have a cookie instead.
     `port` goes into the cookie's name: at 127.0.0.1, the end of a tunnel, browsers send the cookies
     of all ports to each. The cookie is not the token itself.
     """
@@ -134,7 +135,7 @@ class TokenProxy:
         return [REFUSED]
 
     def _welcome(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
-        """Give the cookie, and lead on to the same page without the token in its address."""
+        """Set the cookie, and redirect to the same page without the token in its address."""
         pairs = parse_qsl(environ["QUERY_STRING"], keep_blank_values=True)
         rest = urlencode([pair for pair in pairs if pair[0] != "token"])
         page = "/" + quote(environ.get("PATH_INFO", "").lstrip("/")) + (f"?{rest}" if rest else "")

@@ -1,6 +1,6 @@
-"""A staged image: is it the file that was allowed; its files as a folder, unpacked or mounted.
+"""Verifies a staged image, and makes a folder of it, unpacked or mounted. It needs no root.
 
-Without root. Mounted it is once on each node for all its ranks, who enter it as a folder: Apptainer
+The image is mounted once on each node for all its ranks, which enter it as a folder: Apptainer
 without a setuid part mounts the file for each rank, and what the kernel has cached of one mount is
 of no use to another. Where Slurm has no control groups its signals reach all processes of a step;
 `hold` blocks them, which a new process inherits, so that the ranks can still save.
@@ -56,7 +56,7 @@ def unpack(file: "str", offset: "str", folder: "str") -> "tuple[int, int]":
 
 
 def executable(folder: "str") -> None:
-    """Raise NotStaged where no program can run; a mount within a container inherits that."""
+    """Raise NotStaged where the folder is mounted noexec, which a container inherits."""
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise NotStaged(
             f"no program can run in {os.path.dirname(folder)}, which is mounted noexec; "
@@ -77,11 +77,11 @@ def safe_unsquashfs() -> "str":
 def sizes_listed(text: "str") -> "list[int]":
     """Return the size in bytes of each entry in a long listing of unsquashfs."""
     entries = filter(None, map(ENTRY.match, text.splitlines()))
-    return [int(each.group(2)) if each.group(1) == "-" else 0 for each in entries]
+    return [int(entry.group(2)) if entry.group(1) == "-" else 0 for entry in entries]
 
 
 def output_of(argv: "list[str]") -> "str":
-    """Run it; return its output. Raises NotStaged with its last words."""
+    """Run a program; return its output. Raises NotStaged with its last line."""
     code, text = node.run_program(argv)
     if code not in DONE:
         raise NotStaged(f"cannot unpack it: {node.last_line(text, f'exit code {code}')}")
@@ -89,10 +89,10 @@ def output_of(argv: "list[str]") -> "str":
 
 
 def mount(folder: "str", entry: "str", file: "str", offset: "str", runtime: "str") -> None:
-    """Mount it; then `folder`/`entry` is a link to the mount, or to the file where there is none.
+    """Mount the image; make `folder`/`entry` a link to the mount, or else to the file.
 
-    It lives as long as this process. A setuid Apptainer may not look into another user's mount, and
-    a node may have no /dev/fuse: so the runtime is tried before the ranks are.
+    The mount lives as long as this process. A setuid Apptainer may not look into another user's
+    mount, and a node may have no /dev/fuse: so the runtime is tried before the ranks are.
     """
     began, target = time.time(), os.path.join(folder, MOUNT)
     try:
@@ -116,7 +116,7 @@ def wait_for_mount(folder: "str", entry: "str") -> None:
 
 
 def unmount(folder: "str") -> None:
-    """Take the mount away, be it in use or left by a process that was killed."""
+    """Unmount the image, also one that is in use or that a killed process has left."""
     if os.path.isdir(folder) and MOUNT in os.listdir(folder):
         program = next(filter(None, map(shutil.which, UNMOUNTS)), "")
         if program:
@@ -124,9 +124,9 @@ def unmount(folder: "str") -> None:
 
 
 def _start_mount(folder: "str", file: "str", offset: "str", runtime: "str", target: "str") -> None:
-    """Start what serves it, and wait until it does. Raises NotStaged.
+    """Start squashfuse, and wait until it has mounted the image. Raises NotStaged.
 
-    With auto_unmount another process takes the mount away should this one be killed.
+    With auto_unmount another process unmounts it when this one is killed.
     """
     argv = [_program(runtime), "-f", "-o", f"ro,auto_unmount,offset={offset}", file, target]
     os.mkdir(target, 0o700)

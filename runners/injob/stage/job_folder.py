@@ -1,5 +1,6 @@
-"""The job's folder on a node: made, held as long as the job lives, and removed with all in it; and
-the commands about its entries, which run outside of any container:
+"""Makes the job's folder on a node, holds it as long as the job lives, and removes it.
+
+Its commands run outside of any container:
 
 hold image|data [ENTRY FILE OFFSET RUNTIME]
 mounted ENTRY
@@ -8,9 +9,9 @@ copy ENTRY SOURCE
 verify ENTRY SHA256
 unpack ENTRY OFFSET NEW_ENTRY
 
-The first line of the input is the folder. Arguments can be read by all users of a node, and who
-knew the name early could make a folder of his there: its parent, such as /tmp, is everybody's. So
-its name is random, it is for its owner alone, and each use checks that it is still that folder.
+The first line of the input is the folder. All users of a node can read arguments, and a user who
+knew the name early could make a folder of that name: all users share its parent, such as /tmp. So
+its name is random, only its owner may enter it, and each use checks that it is still that folder.
 
 The process that will remove it holds a lock on it, and the kernel releases the lock however that
 process ends. So a folder whose lock is free belongs to no job any more, and the next job of the
@@ -64,7 +65,7 @@ def hold(folder: "str", *mounted: "str") -> None:
 
 
 def check_parent(folder: "str") -> None:
-    """Raise NotStaged where another user could put a folder of his in the place of this one."""
+    """Raise NotStaged where another user could put another folder in the place of this one."""
     root = os.path.dirname(folder)
     if not NAME.fullmatch(os.path.basename(folder)):
         raise NotStaged(f"the name {folder} is not random")
@@ -83,7 +84,7 @@ def check_parent(folder: "str") -> None:
 
 
 def _warn_of_group(root: "str") -> None:
-    """Say so where the members of a group could; a group of the user's own name has no others."""
+    """Warn where the members of a group could; a group with the user's own name has no others."""
     status = os.stat(root)
     if not status.st_mode & stat.S_IWGRP or status.st_mode & stat.S_ISVTX or not status.st_gid:
         return
@@ -100,7 +101,7 @@ def _unsafe(root: "str", why: "str") -> "NotStaged":
 
 
 def sweep(root: "str") -> None:
-    """Remove what ended jobs of this user have left in `root`."""
+    """Remove the folders that ended jobs of this user have left in `root`."""
     for folder in own_folder.left_in(root, NAME.fullmatch):
         _remove(folder)
         say(DATA, f"removed {folder}, left by a job that was killed")
@@ -117,7 +118,7 @@ def wait_for(folder: "str") -> None:
 
 
 def _make(folder: "str") -> "int":
-    """Make and lock it; again when a sweep of the same user came between the two."""
+    """Make and lock the folder; again if another job of this user removed it in between."""
     while True:
         try:
             os.mkdir(folder, 0o700)
@@ -131,7 +132,7 @@ def _make(folder: "str") -> "int":
 
 @contextlib.contextmanager
 def _ours(folder: "str") -> "Iterator[None]":
-    """Raise NotStaged where the folder turns out to be another user's."""
+    """Raise NotStaged where the folder is another user's."""
     try:
         yield
     except own_folder.Foreign as error:
@@ -151,14 +152,14 @@ def _held(folder: "str") -> "bool":
 
 
 def _remove(folder: "str") -> None:
-    """Remove the tree; say so when something stays, such as what another process writes there."""
+    """Remove the tree; say so if something stays, such as a file that another process writes."""
     image.unmount(folder)
     if not own_folder.remove(folder):
         say(DATA, f"cannot remove {folder}")
 
 
 def main(argv: "list[str]") -> "int":
-    """Do a command; return 0, or 92 when it cannot be had here, or 81 when it may not."""
+    """Run a command; return 0, or 92 where it is impossible here, or 81 where it is not allowed."""
     command, *rest = argv
     what = rest.pop(0) if command == "hold" else kind(rest[0])
     folder = _line()

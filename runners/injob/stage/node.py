@@ -1,6 +1,6 @@
-"""What staging needs on its node: programs, room on the disk, copies, and records of failures.
+"""Finds programs and room on the node's disk, copies files there, and records failures.
 
-Several files are copied at a time: on a shared file system each costs a few waits, and little else.
+Several files are copied at a time: on a shared file system each takes mostly waiting.
 """
 
 import os
@@ -33,7 +33,7 @@ BLOCK = 4096  # what the smallest file takes on a disk
 
 
 class NotStaged(Exception):
-    """The message is for the user; the node's name is put before it."""
+    """The data or the image is not on the node's disk; the message is for the user."""
 
     code = EXIT_NOT_STAGED
 
@@ -45,7 +45,7 @@ class NotTheSame(NotStaged):
 
 
 def kind(entry: "str") -> "str":
-    """Return what an entry of the job's folder is, in the words of the option --stage-...."""
+    """Return whether an entry of the job's folder is the image or data, as in --stage-image."""
     return IMAGE if os.path.basename(entry).startswith(IMAGE_PREFIX) else DATA
 
 
@@ -54,20 +54,20 @@ def host() -> "str":
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
-def say(what: "str", text: "str") -> None:
-    print(f"runner: {what} on {host()}: {text}", file=sys.stderr, flush=True)
+def say(staged: "str", text: "str") -> None:
+    print(f"runner: {staged} on {host()}: {text}", file=sys.stderr, flush=True)
 
 
-def record_failure(what: "str", message: "str", code: "int") -> None:
+def record_failure(staged: "str", message: "str", code: "int") -> None:
     """Print a failure, and in a job write its record beside those of failed ranks."""
-    say(what, message)
+    say(staged, message)
     above = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if os.path.basename(above) != "code":
         return  # not a copy in a run's folder
-    path = run_files.failure_path(os.path.dirname(above), f"{what}-{host()}")
+    path = run_files.failure_path(os.path.dirname(above), f"{staged}-{host()}")
     which = kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
-    facts.update(exit_code=code, message=message, time=time.time(), what=what)
+    facts.update(exit_code=code, message=message, time=time.time(), what=staged)
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     records.write_json(path, facts)
 
@@ -97,7 +97,7 @@ def run_program(argv: "list[str]", seconds: "Optional[float]" = None) -> "tuple[
 
 
 def last_line(text: "str", otherwise: "str") -> "str":
-    """Return the last words of a program; `otherwise` when it said nothing."""
+    """Return the last line that a program wrote; `otherwise` if it wrote nothing."""
     return ([line.strip() for line in text.splitlines() if line.strip()] or [otherwise])[-1]
 
 
@@ -150,8 +150,8 @@ def require_room(path: "str", sizes: "list[int]") -> None:
 def copy(folder: "str", entry: "str", source: "str") -> "tuple[int, int, bool]":
     """Copy `source`, a file or a folder, to `folder`/`entry`; return files, bytes, and False.
 
-    A file that was sent there before, whole, is taken, and True returned. Raises NotStaged; what is
-    half copied goes with the folder.
+    A file that sbcast has sent there in full is left as it is, and True returned. Raises NotStaged;
+    half a copy goes with the folder.
     """
     folders, files = files_below(source)
     target = os.path.join(folder, entry)

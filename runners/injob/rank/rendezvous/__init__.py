@@ -1,1 +1,1 @@
-"""Where the ranks of a job meet: Horovod's key-value store, kept by the job itself (session.py)."""
+"""The rendezvous of a job's ranks: Horovod's key-value store, served by the job (session.py)."""

@@ -1,8 +1,8 @@
-"""Where rank 0's hub listens, and the connections of a hub or a store, in one thread: a selector.
+"""Serves the connections of a hub or a proxy in one thread, with a selector.
 
-Each connection has a conversation and waits for no other, and one that has not proven itself has a
-limit on its time, and they all on their number. Not asyncio: its import was a tenth of what the
-shim takes with two ranks.
+Each connection has a conversation of its own and waits for no other. Connections that have not
+proven themselves are limited in time and number. asyncio is not used: its import was a tenth of the
+shim's time with two ranks.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ... import records
 
 NAME = "rendezvous.json"
 BACKLOG = 1024
-STRANGER_SECONDS = 5.0  # to prove oneself, and say who one is
+STRANGER_SECONDS = 5.0  # for the proof, and the rank's number
 STRANGERS = 256  # at a time, beside the ranks; the oldest gives way
 CHUNK = 1 << 18  # bytes
 LONGEST_LINES = 1 << 14  # bytes before an expected delimiter
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-# Yields how many bytes it wants next, or the bytes with which they end; is sent them; returns where
-# it is over.
+# A conversation yields how many bytes it wants next, or the bytes with which they end, and is sent
+# them; it returns when it is over.
 Talk = Generator[Union[int, bytes], bytes, None]
 
 
@@ -37,9 +37,9 @@ class WireError(Exception):
 
 
 def bind(hosts: Iterable[str]) -> list[socket.socket]:
-    """Take a random port on each of these addresses that can be had now. Raises OSError.
+    """Bind a random port on each of these addresses that is available now. Raises OSError.
 
-    Without SO_REUSEADDR, so that nobody else can bind one, though none is listened on yet.
+    SO_REUSEADDR is not set: no other process can bind the port, although none listens yet.
     """
     socks = []
     for address in hosts:
@@ -69,15 +69,15 @@ def publish(run_dir: str, job: str, socks: Sequence[socket.socket]) -> None:
     records.write_json(os.path.join(run_dir, NAME), record, 0o600)
 
 
-def published(run_dir: str, job: str, own: Collection[str] = ()) -> list[tuple[str, int]]:
+def published(run_dir: str, job: str, own_addresses: Collection[str] = ()) -> list[tuple[str, int]]:
     """Return addresses and ports that this job's rank 0 has published; none if it has not yet.
 
-    Without those of our `own`, where rank 0 is on another host: each may have the same one, for a
-    bridge or a management card. A stranger could listen there, and pass on what he hears to the
-    hub from beside rank 0, where he has the same address too.
+    Where rank 0 is on another host, `own_addresses` are left out: each host may have the same one,
+    for a bridge or a management card. A stranger could listen there, and relay to the hub from
+    rank 0's host, where he has the same address too.
 
-    The file is made where there is none: an NFS client would remember for up to a minute that there
-    is none (acdirmax), and asks the server again before it makes a file, and for one that it knows.
+    The file is created if it is missing. An NFS client remembers a missing file for up to a minute
+    (acdirmax), but asks the server again before it creates one, and for one that it knows.
     """
     descriptor = os.open(os.path.join(run_dir, NAME), os.O_RDONLY | os.O_CREAT, 0o600)
     record = {}
@@ -85,12 +85,12 @@ def published(run_dir: str, job: str, own: Collection[str] = ()) -> list[tuple[s
         record = json.load(file)  # empty before rank 0 has written it
     if record.get("job") != job:  # of an earlier attempt with the same folder
         return []
-    avoided = () if record["network"] == interfaces.network() else own
+    avoided = () if record["network"] == interfaces.network() else own_addresses
     return [(address, port) for address, port in record["places"] if address not in avoided]
 
 
 class Connection:
-    """One connection: `own` is this host's address that `peer`, an address too, uses."""
+    """One connection: `own_address` is this host's address that `peer`, an address too, uses."""
 
     def __init__(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         self.sock = sock
@@ -108,7 +108,7 @@ class Connection:
         return self.sock.fileno() < 0
 
     def hear(self, data: bytes) -> None:
-        """Hand the conversation what it waits for. Raises StopIteration where it is over."""
+        """Send the conversation what it waits for. Raises StopIteration where it is over."""
         self.unread += data
         while len(self.unread) >= (length := self._length()):
             piece = bytes(self.unread[:length])
@@ -116,7 +116,7 @@ class Connection:
             self.wanted = self.talk.send(piece)
 
     def _length(self) -> int:
-        """Return how many bytes are wanted: one more than there are while their end is missing."""
+        """Return how many bytes are wanted: while their end is missing, one more than there are."""
         if isinstance(self.wanted, int):
             return self.wanted
         end = self.unread.find(self.wanted)
@@ -126,9 +126,9 @@ class Connection:
 
 
 class Connections:
-    """Those of ranks, and of strangers; `talk` begins a conversation, `ended` hears of its end.
+    """The connections of ranks and strangers; `talk` begins a conversation, `ended` gets its end.
 
-    At most `ranks` and STRANGERS more may be strangers at a time.
+    At most `ranks` + STRANGERS may be strangers at a time.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Connections:
         self.sending: set[Connection] = set()
 
     def listen(self, socks: Sequence[socket.socket]) -> None:
-        """Let others in by these too, which are bound."""
+        """Listen on these sockets too, which are bound."""
         for sock in socks:
             sock.listen(BACKLOG)
             sock.setblocking(False)
@@ -152,7 +152,7 @@ class Connections:
             self.listening.append(sock)
 
     def shut(self) -> None:
-        """Listen no longer, and send strangers away."""
+        """Stop listening, and close the strangers' connections."""
         for sock in self.listening:
             self.selector.unregister(sock)
             sock.close()
@@ -161,32 +161,32 @@ class Connections:
             self.end(connection)
 
     def know(self, connection: Connection) -> None:
-        """Count one no longer among the strangers."""
+        """Remove a connection from the strangers."""
         if connection in self.strangers:
             self.strangers.remove(connection)
 
     def expire(self, now: float) -> None:
-        """Send strangers away that have taken too long."""
+        """Close the connections of strangers that have taken too long."""
         for connection in [*self.strangers]:
             if now - connection.began > STRANGER_SECONDS:
                 self.end(connection)
 
     def connect(self, place: tuple[str, int], talk: Callable[[Connection], Talk]) -> Connection:
-        """Begin to connect; where no way leads there the connection will end."""
+        """Begin to connect; without a route the connection will end."""
         sock = socket.socket(socket.AF_INET6 if ":" in place[0] else socket.AF_INET)
         sock.setblocking(False)
         sock.connect_ex(place)
         return self._add(sock, place, talk)
 
     def send(self, connection: Connection, data: bytes, last: bool = False) -> None:
-        """Send soon: what goes to one connection goes out together. It ends after the `last`."""
+        """Queue data: one write sends all for a connection. It is closed after the `last`."""
         if not connection.closed:
             connection.unsent += data
             connection.leaving = last
             self.sending.add(connection)
 
     def turn(self, seconds: float | None) -> None:
-        """Wait at most so long for something to do, and do it all."""
+        """Wait at most `seconds` for events, and handle all of them."""
         self._flush()
         for key, events in self.selector.select(seconds):
             if isinstance(key.data, Connection):
@@ -203,7 +203,7 @@ class Connections:
             self._write(self.sending.pop())
 
     def end(self, connection: Connection) -> None:
-        """Close a connection, and say so."""
+        """Close a connection, and call `ended`."""
         self.know(connection)
         if not connection.closed:
             self.selector.unregister(connection.sock)
@@ -259,4 +259,5 @@ class Connections:
         if connection.leaving and not connection.unsent:
             self.end(connection)
             return
-        self.selector.modify(connection.sock, READ | (WRITE * bool(connection.unsent)), connection)
+        events = READ | WRITE if connection.unsent else READ
+        self.selector.modify(connection.sock, events, connection)

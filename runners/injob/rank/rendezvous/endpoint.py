@@ -18,8 +18,8 @@ from .hub_state import NOBODY_ABSENT
 
 
 class Endpoint:
-    """One rank's. The ranks wait for each other at most for `seconds`, and Gloo talks through one
-    of the `interfaces`; none means the one that leads to rank 0.
+    """One rank's end. The ranks wait for each other at most for `seconds`. Gloo uses one of the
+    `interfaces`, or without any the one that leads to rank 0.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Endpoint:
         self.job = f"{task.job} {run_dir}"
         self.who = {name: getattr(task, name) for name in ("rank", "size", "host", "local_rank")}
         self.addresses = own_addresses()
-        self.own = {one.address for one in self.addresses}
+        self.own = {entry.address for entry in self.addresses}
         self._check_interfaces()
         self.secret = protocol.secret_of(run_dir)
         self.trainer_port = network.hold_port()
@@ -44,8 +44,8 @@ class Endpoint:
     def _check_interfaces(self) -> None:
         if not self.interfaces or network.chosen(self.addresses, self.interfaces, ""):
             return
-        usable = [one for one in self.addresses if one.usable]
-        names = list(dict.fromkeys(one.name for one in usable))
+        usable = [entry for entry in self.addresses if entry.usable]
+        names = list(dict.fromkeys(entry.name for entry in usable))
         text = (
             f"{self.task.host} has no interface {' or '.join(self.interfaces)} with an address; "
             f"it has: {', '.join(map(str, usable)) or 'none but loopback'}"
@@ -67,11 +67,11 @@ class Endpoint:
         print(text, flush=True)
 
     def places(self) -> list[tuple[str, int]]:
-        """Return where the hub may be, as far as is known by now."""
+        """Return the addresses and ports of the hub that are known by now."""
         return connections.published(self.run_dir, self.job, self.own)
 
     def deliver(self, sender: int | None, value: bytes) -> None:
-        """Take what a rank tells rank 0, or without a sender rank 0's verdict."""
+        """Receive what a rank tells rank 0, or, without a sender, rank 0's verdict."""
         self.mail.append((sender, value))
         if len(self.mail) == 1:  # else the reader knows already
             self.wake()
@@ -88,7 +88,7 @@ class Endpoint:
         return Problem(kinds.NOT_MET, text, fields)
 
     def gloo(self, hub: Connection) -> dict[str, str]:
-        """Return Gloo's interface and address; empty where rank 0's host decides.
+        """Return Gloo's interface and address; empty where other hosts' connections must tell.
 
         A connection from another host has proven that its interface leads to rank 0. One within
         rank 0's own host proves nothing: its ranks take the interface that the other hosts reach.

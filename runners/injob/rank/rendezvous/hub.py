@@ -1,4 +1,4 @@
-"""Rank 0's side: it knows which ranks are there, lets them go together, and keeps what they leave.
+"""Rank 0's hub knows which ranks are there, releases them together, and stores their values.
 
 Each rank keeps one connection here and sends a handful of requests, whatever the number of ranks.
 What must grow with its square is only what Gloo itself publishes: an address for each pair.
@@ -65,12 +65,12 @@ class Hub:
 
     @property
     def _watching(self) -> bool:
-        """Whether there is anything to do as time goes by."""
+        """Whether something may become due without an event."""
         strange = bool(self.connections.listening or self.connections.strangers)
         return strange or self.waiting_since is not None
 
     def _talk(self, connection: Connection) -> Talk:
-        """Exchange the proofs, in which strangers fail, and hear frame after frame."""
+        """Exchange the proofs, in which strangers fail, then handle frame after frame."""
         place = connection.sock.getsockname()[:2]
         opening = Opening(self.endpoint.secret, self.endpoint.job, place)
         answer = opening.answer((yield protocol.OPENING))
@@ -106,9 +106,9 @@ class Hub:
         elif name == protocol.MEET:
             self._meet(self.table.members[connection.rank], frame.value.decode())
         elif name == protocol.VERDICT:
-            for rank, other in self.ranks.items():
+            for rank, receiver in self.ranks.items():
                 if rank and not connection.rank:
-                    self._send(other, name, frame.value)
+                    self._send(receiver, name, frame.value)
         elif name in (protocol.TELL, protocol.LAST):
             self.endpoint.deliver(connection.rank, frame.value)
             self._send(connection, frame.name, b"")
@@ -154,7 +154,7 @@ class Hub:
         self._check()
 
     def _check(self) -> None:
-        """Let the ranks that wait go when all are there, or none when one can never come."""
+        """Release the waiting ranks when all are there, or fail them when one can never come."""
         if self.waiting_since is None:
             return
         if self.problem:
@@ -175,7 +175,7 @@ class Hub:
 
     def _death(self) -> Problem | None:
         """Return the problem of the ranks that have ended; None where none has."""
-        if not any(one.ended for one in self.table.members.values()):
+        if not any(member.ended for member in self.table.members.values()):
             return None
         fields = {**self.table.absent(), "late": [], "silent": []}
         return Problem(kinds.NOT_MET, self.table.missing("ended"), fields)
@@ -190,9 +190,9 @@ class Hub:
         self._dismiss()
 
     def _tell_place(self) -> None:
-        """Tell who asked by which address rank 0 is reached.
+        """Answer the ranks that asked for rank 0's address.
 
-        Those of this host have to wait until somebody comes from another, and shows the way.
+        Ranks of this host wait until a rank of another host connects, and so shows the address.
         """
         requests, self.place_requests = self.place_requests, []
         sock = self.endpoint.trainer_port
@@ -212,7 +212,7 @@ class Hub:
                 self.place_requests.append(connection)
 
     def _used_by(self, connection: Connection) -> str:
-        """Return this host's address that a rank of another host uses; empty for one of this."""
+        """Return this host's address that a rank of another host uses; empty for a rank here."""
         return "" if connection.peer in self.endpoint.own else connection.own_address
 
     def _reached(self) -> str:
@@ -221,23 +221,23 @@ class Hub:
         return used.most_common(1)[0][0] if used else LOOPBACK
 
     def _fail(self, problem: Problem, *connections: Connection) -> None:
-        """Tell all ranks that wait, and those who will."""
+        """Send a problem to all ranks that wait, and to those that will."""
         if problem != self.problem:
             self.endpoint.say(f"runner: the ranks did not meet: {problem.text}")
         self.problem = problem
-        waiting = [self.ranks[rank] for rank, one in self.table.members.items() if one.waits]
+        waiting = [self.ranks[rank] for rank, member in self.table.members.items() if member.waits]
         for connection in (*waiting, *connections):
             self._send_json(connection, protocol.PROBLEM, vars(problem))
         self._dismiss()
 
     def _dismiss(self) -> None:
-        """Let all ranks go: they may meet again after hvd.shutdown()."""
+        """Release all ranks: they may meet again after hvd.shutdown()."""
         self.waiting_since = None
         for member in self.table.members.values():
             member.waits = False
 
     def _tick(self, now: float) -> None:
-        """Send strangers away, listen on more addresses, lose patience, or name the missing."""
+        """End slow strangers, listen on more addresses, give up, or name the missing ranks."""
         self.connections.expire(now)
         if self.later_listening and self.connections.listening and now - self.began > WIDEN_SECONDS:
             self.connections.listen(self.later_listening)

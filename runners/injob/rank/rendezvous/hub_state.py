@@ -1,8 +1,9 @@
-"""What the hub keeps: which ranks have started, wait in hvd.init(), or are missing, and where; and
-the values that ranks leave for each other, by scope. Pure bookkeeping.
+"""Keeps the hub's state: which ranks have started, wait in hvd.init(), or are missing, and where.
+
+It also keeps the values that ranks store for each other, by scope. It sends nothing itself.
 
 Gloo (as in Horovod 0.28.1) opens a socket for each pair of ranks, and each rank publishes one
-list: its addresses for all the others, in their order, itself left out. Everybody reads all lists
+list: its addresses for all the others, in their order, itself left out. Every rank reads all lists
 and takes one entry of each: N lists of N entries for N readers. Over the network only the reader's
 entries travel, together: its column. Its proxy fills up the rest of each list with zeros.
 """
@@ -36,7 +37,7 @@ FAMILIES = (int(socket.AF_INET), int(socket.AF_INET6))
 class Member:
     """A rank that has started. `address` is what Gloo will publish for it, empty when unknown.
 
-    `server` is what it told all the others when it began to wait for them.
+    `server` is the address of its own server, which it sent when it began to wait for the others.
     """
 
     host: str
@@ -62,34 +63,42 @@ class RankTable:
     @property
     def complete(self) -> bool:
         """Whether every rank waits in hvd.init()."""
-        return self.started and all(one.waits and not one.ended for one in self.members.values())
+        return self.started and all(
+            member.waits and not member.ended for member in self.members.values()
+        )
 
     def absent(self) -> dict[str, list[tuple[int, str]]]:
-        """Return who is not in hvd.init(): each rank with its host, "" where it is not known."""
+        """Return the ranks that are not in hvd.init(), each with its host, "" if unknown."""
         came = sorted(self.members.items())
         silent = [rank for rank in range(self.size) if rank not in self.members]
         return {
             **NOBODY_ABSENT,
-            "ended": [(rank, one.host) for rank, one in came if one.ended],
-            "late": [(rank, one.host) for rank, one in came if not one.waits and not one.ended],
+            "ended": [(rank, member.host) for rank, member in came if member.ended],
+            "late": [
+                (rank, member.host)
+                for rank, member in came
+                if not member.waits and not member.ended
+            ],
             "silent": [(rank, self.hosts[rank] if self.hosts else "") for rank in silent],
         }
 
     def missing(self, *ways: str) -> str:
-        """Say which ranks are absent in these ways, and where they are or should be."""
+        """Return a sentence on the ranks absent in these ways, and where they are or should be."""
         absent, sentences = self.absent(), []
         for way in ways:
             pattern = "{} (on {})" if way == "silent" else "{}@{}"
-            names = [pattern.format(*one) if one[1] else str(one[0]) for one in absent[way]]
+            names = [
+                pattern.format(rank, host) if host else str(rank) for rank, host in absent[way]
+            ]
             if names:
                 sentences.append(f"{_listed(names)} {ABSENT[way][len(names) > 1]}")
         return "; ".join(sentences)
 
     def families(self) -> str:
-        """Say so when some ranks' Gloo would talk IPv4 and others' IPv6, which it cannot."""
-        known = [(rank, one) for rank, one in sorted(self.members.items()) if one.address]
-        old = [f"{rank}@{one.host}" for rank, one in known if ":" not in one.address]
-        new = [f"{rank}@{one.host}" for rank, one in known if ":" in one.address]
+        """Return a sentence if Gloo would use IPv4 on some ranks and IPv6 on others, else ""."""
+        known = [(rank, member) for rank, member in sorted(self.members.items()) if member.address]
+        old = [f"{rank}@{member.host}" for rank, member in known if ":" not in member.address]
+        new = [f"{rank}@{member.host}" for rank, member in known if ":" in member.address]
         if not old or not new:
             return ""
         return f"Gloo would use IPv4 on {_listed(old)}, but IPv6 on {_listed(new)}"
@@ -108,8 +117,8 @@ class RankTable:
             rank: {
                 "local_rank": local,
                 "local_size": len(column),
-                "cross_rank": sum(len(one) > local for one in columns[:node]),
-                "cross_size": sum(len(one) > local for one in columns),
+                "cross_rank": sum(len(ranks) > local for ranks in columns[:node]),
+                "cross_size": sum(len(ranks) > local for ranks in columns),
             }
             for node, column in enumerate(columns)
             for local, rank in enumerate(column)
@@ -122,7 +131,7 @@ class RankTable:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """`rank 3 (on n2)` or `ranks 3 (on n2), 5 (on n3)`, and how many more."""
+    """Return `rank 3 (on n2)` or `ranks 3 (on n2), 5 (on n3)`, and how many more."""
     shown = ", ".join(names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"rank{'s' if len(names) > 1 else ''} {shown}{more}"
@@ -144,7 +153,7 @@ def start_of(owner: int, reader: int) -> int:
 def column(lists: Mapping[int, bytes], reader: int) -> bytes:
     """Return the reader's entry of each list, and zeros for its own."""
     starts = {owner: start_of(owner, reader) for owner in range(len(lists))}
-    entries = (lists.get(one, b"")[start : start + SIZE] for one, start in starts.items())
+    entries = (lists.get(owner, b"")[start : start + SIZE] for owner, start in starts.items())
     return b"".join(entry.ljust(SIZE, b"\0") for entry in entries)
 
 
@@ -156,7 +165,7 @@ def filled(entries: bytes, owner: int, reader: int) -> bytes:
 
 
 class KeyValueStore:
-    """What ranks leave for each other. Each `answer` is called at once or later."""
+    """The values that ranks store for each other. Each `answer` is called at once or later."""
 
     def __init__(self) -> None:
         self.lists: dict[str, dict[int, tuple[bytes, Answer]]] = {}
@@ -172,14 +181,14 @@ class KeyValueStore:
         left[slot] = value, answer
         if len(left) > len(value) // SIZE:
             del self.lists[scope]
-            lists = {owner: one for owner, (one, _) in left.items()}
+            lists = {owner: listed for owner, (listed, _) in left.items()}
             for reader, (_, send) in left.items():
                 send(zlib.compress(column(lists, reader), level=1))  # to a tenth
 
     def left_waiting(self, ended: Collection[int], size: int) -> list[int]:
         """Return the ranks that wait for the list of one that has ended.
 
-        Only where all ranks of the job leave lists is a slot's number that of its rank.
+        A slot has the number of its rank only where all ranks of the job store lists.
         """
         scopes = [left for left in self.lists.values() if not left.keys() >= set(ended)]
         return [

@@ -1,16 +1,16 @@
-"""What rank 0's hub and the ranks' proxies say to each other over TCP, and the secret behind it.
+"""The protocol between rank 0's hub and the ranks' proxies over TCP, and its secret.
 
 The secret is a file in the run's folder that only its owner can read. It never travels: three
 proofs that both sides know it open a connection. They hold for one address and port of the hub, so
-that nobody elsewhere can pass them on. The rank speaks first, so a stranger never hears a word:
+that nobody elsewhere can pass them on. The rank speaks first, so a stranger never gets an answer:
 
     rank  nonce 1, proof(hello)        hub  nonce 2, proof(hub)        rank  proof(rank)
 
-Then the rank says who it is (HELLO), and each frame is a request, of a name and a value, or the
-answer to the request of that name. Requests are Horovod's, such as `GET scope/key`; a LIST, which
-is answered with this rank's column of all lists (hub_state.py); and the shims' own: where rank 0
-is (PLACE), that a rank is in hvd.init() (MEET), what it tells rank 0 (TELL, LAST), and what rank 0
-tells the others (VERDICT). PROBLEM says that the ranks will not meet.
+Then the rank sends its number and host (HELLO), and each frame is a request, of a name and a value,
+or the answer to the request of that name. Requests are Horovod's, such as `GET scope/key`; a LIST,
+which is answered with this rank's column of all lists (hub_state.py); and the shims' own:
+where rank 0 is (PLACE), that a rank is in hvd.init() (MEET), what it tells rank 0 (TELL, LAST), and
+what rank 0 tells the others (VERDICT). PROBLEM says that the ranks will not meet.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Frame:
 
 
 def frames(heard: Callable[[Frame], None]) -> Talk:
-    """Hear frame after frame. Raises WireError and UnicodeDecodeError."""
+    """Read frame after frame, and call `heard`. Raises WireError and UnicodeDecodeError."""
     while True:
         name, value = HEAD.unpack((yield HEAD.size))
         if value > LONGEST:
@@ -89,12 +89,12 @@ class Opening:
         self.first = self.second = b""
 
     def hello(self) -> bytes:
-        """The rank's first words."""
+        """Return the rank's opening message."""
         self.first = os.urandom(NONCE)
         return self.first + self._proof(b"hello", self.first)
 
     def answer(self, hello: bytes) -> bytes | None:
-        """The hub's answer to them; None for a stranger."""
+        """Return the hub's answer to it; None for a stranger."""
         self.first, claimed = hello[:NONCE], hello[NONCE:]
         if not hmac.compare_digest(claimed, self._proof(b"hello", self.first)):
             return None
@@ -102,14 +102,14 @@ class Opening:
         return self.second + self._proof(b"hub", self.first, self.second)
 
     def last(self, answer: bytes) -> bytes | None:
-        """The rank's last words; None when it is not this job's hub that answered."""
+        """Return the rank's last proof; None if the answer is not from this job's hub."""
         self.second, claimed = answer[:NONCE], answer[NONCE:]
         if not hmac.compare_digest(claimed, self._proof(b"hub", self.first, self.second)):
             return None
         return self._proof(b"rank", self.first, self.second)
 
     def complete(self, last: bytes) -> bool:
-        """Whether the last words are right, as the hub judges."""
+        """Return whether the last proof is right, as the hub checks it."""
         return hmac.compare_digest(last, self._proof(b"rank", self.first, self.second))
 
     def _proof(self, *parts: bytes) -> bytes:

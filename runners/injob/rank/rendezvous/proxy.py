@@ -1,4 +1,4 @@
-"""Each rank's proxy on loopback, to which its Horovod talks in Horovod's words, and its one link.
+"""Each rank's proxy on loopback, with which its Horovod talks over HTTP, and its link to the hub.
 
 Horovod's client (0.28.1, http_store.cc) opens a connection for each request, knows only IPv4,
 proves nothing, takes 404 as "not yet" and asks again after 10 ms. Its requests go on to the hub and
@@ -59,7 +59,7 @@ def parse_head(head: bytes) -> tuple[str, str, int] | None:
 
 @dataclass(frozen=True)
 class PendingRequest:
-    """One for `path` that waits for the hub's answer of this `name`; `began` is when it came."""
+    """A request for `path` that waits for the hub's answer `name` since the time `began`."""
 
     connection: Connection
     path: str
@@ -91,7 +91,7 @@ class Proxy:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Horovod's way here: it puts http:// before ADDR, and `:PORT/scope/key` behind it."""
+        """The variables by which Horovod gets here: `http://ADDR:PORT/scope/key`."""
         return {
             "HOROVOD_GLOO_RENDEZVOUS_ADDR": f"{LOOPBACK}:{self.port}/{self.token}",
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
@@ -122,19 +122,19 @@ class Proxy:
         if self.asked is not None and now > self.asked + self.link.endpoint.seconds:
             self.problem = self.link.endpoint.nobody(self.link.places)
 
-    def _is_late(self, one: PendingRequest) -> bool:
+    def _is_late(self, request: PendingRequest) -> bool:
         """Whether the hub was asked too long ago, or will not answer."""
-        due = max(one.began, self.link.found) + PATIENCE.get(one.path, HOLD_SECONDS)
+        due = max(request.began, self.link.found) + PATIENCE.get(request.path, HOLD_SECONDS)
         return bool(self.problem or (self.link.hub and time.monotonic() > due))
 
     def _pause(self, now: float) -> float | None:
-        """Return after how many seconds there is something to do though nobody speaks."""
+        """Return after how many seconds something is due without an event, None if nothing is."""
         if self.link.hub is None and not self.problem:
             return max(self.link.due - now, FIRST_PAUSE)
         return TICK_SECONDS if self.pending or self.connections.strangers else None
 
     def _talk(self, connection: Connection) -> Talk:
-        """Hear one request, of whom knows the prefix."""
+        """Handle one request from a client that sent the prefix."""
         request = parse_head((yield HEAD_END))
         prefix = self.prefix.encode()
         if request is None or not hmac.compare_digest(request[1][: len(prefix)].encode(), prefix):
@@ -145,7 +145,7 @@ class Proxy:
         yield LONGEST_BODY  # it says nothing more
 
     def _asked(self, connection: Connection, method: str, path: str, body: bytes) -> None:
-        """Answer a request, or pass it on."""
+        """Answer a request, or pass it on to the hub."""
         scope, _, key = path.rpartition("/")
         name, now = f"{method} {path}", time.monotonic()
         self.asked = now if self.asked is None else self.asked
@@ -162,7 +162,7 @@ class Proxy:
             name = self.lists[scope]
             self.pending.append(PendingRequest(connection, path, name, now))
             if name in self.columns:
-                self._finish(lambda one: one.name == name, self.columns[name])
+                self._finish(lambda request: request.name == name, self.columns[name])
         else:
             self.met = self.met and path != protocol.MEET
             self.pending.append(PendingRequest(connection, path, name, now))
@@ -189,26 +189,26 @@ class Proxy:
             value = frame.value
             if frame.name in self.lists.values():
                 value = self.columns[frame.name] = zlib.decompress(value)
-            self._finish(lambda one: one.name == frame.name, value)
+            self._finish(lambda request: request.name == frame.name, value)
 
     def _finish(self, ready: Callable[[PendingRequest], bool], value: bytes | None) -> None:
-        """Answer those requests that are ready; None: the hub has said nothing."""
-        finished = [one for one in self.pending if ready(one)]
-        self.pending = [one for one in self.pending if one not in finished]
-        for one in finished:
-            body = self._body(one, value)
+        """Answer the requests that are `ready`; `value` is None where the hub has not answered."""
+        finished = [request for request in self.pending if ready(request)]
+        self.pending = [request for request in self.pending if request not in finished]
+        for request in finished:
+            body = self._body(request, value)
             # After three failures Horovod gives up, instead of asking on until its time limit.
             status = OK if body is not None else FAILED if self.problem else NOT_FOUND
-            self._answer(one.connection, status, body or b"")
+            self._answer(request.connection, status, body or b"")
 
-    def _body(self, one: PendingRequest, value: bytes | None) -> bytes | None:
-        """Return what the hub's answer is for who asked."""
-        if one.path in PATIENCE:
+    def _body(self, request: PendingRequest, value: bytes | None) -> bytes | None:
+        """Return the body that the hub's answer is for a request."""
+        if request.path in PATIENCE:
             problem = self.problem and vars(self.problem)
             answer = {"answer": json.loads(value or b"null"), "problem": problem}
             return json.dumps({**answer, "gloo": self.link.gloo}).encode()
-        if value and one.name in self.columns:
-            owner, reader = (int(path.rpartition("/")[2]) for path in (one.path, one.name))
+        if value and request.name in self.columns:
+            owner, reader = (int(path.rpartition("/")[2]) for path in (request.path, request.name))
             return hub_state.filled(value, owner, reader)
         return value
 
@@ -224,7 +224,7 @@ class Proxy:
 
 
 class Link:
-    """A rank's way to the hub, by the `connections` of its proxy; `heard` gets each frame."""
+    """A rank's link to the hub, among the `connections` of its proxy; `heard` gets each frame."""
 
     def __init__(
         self, endpoint: Endpoint, connections: Connections, heard: Callable[[Frame], None]
@@ -239,8 +239,11 @@ class Link:
         self.unsent: list[Frame] = []  # of before it was found
 
     def poll(self, now: float) -> None:
-        """Try all places where the hub may be, if it is time to."""
-        waits = any(not one.closed and now < one.began + CONNECT_SECONDS for one in self.trying)
+        """Try to connect to all addresses of the hub, if it is time to."""
+        waits = any(
+            not connection.closed and now < connection.began + CONNECT_SECONDS
+            for connection in self.trying
+        )
         if self.hub is not None or now < self.due or waits:
             return
         self._end_tries()

@@ -1,11 +1,11 @@
-"""One rank's part in the rendezvous: opened before the fork, and served by the parent.
+"""A rank's part in the rendezvous: it is opened before the fork, and served by the parent.
 
     Horovod -- HTTP, loopback --> its rank's proxy -- one proven link --> the hub of rank 0
 
-The parent of each task keeps the `proxy`, with a link to the hub; rank 0's also the `hub`: who is
-there, and who left what for whom (`hub_state`). `connections` serves both in one thread each, and
-`protocol` is what they say to each other, and keeps others out. The child asks its parent's proxy
-over loopback: at once where rank 0 is, and in hvd.init() to meet.
+The parent of each task keeps the `proxy`, with a link to the hub; rank 0's also the `hub`, which
+knows the ranks and the values that they store (`hub_state`). `connections` serves each in
+one thread. `protocol` is what they send each other, and keeps others out. The child asks its
+parent's proxy over loopback: at once for rank 0's address, and in hvd.init() to meet.
 
 What remains open is Gloo's own: the sockets between ranks, which Horovod opens without any proof,
 and everything in clear text. Root and the same user can read the secret.
@@ -37,7 +37,7 @@ SECONDS_TO_TELL = 10.0
 
 @dataclass(frozen=True)
 class MasterAddress:
-    """Where rank 0's server is to be, "" and 0 if nobody knows, and this rank's way to it.
+    """Where rank 0's server is to be, "" and 0 if unknown, and this rank's interface to it.
 
     `interface` is empty where all ranks are on one host.
     """
@@ -68,15 +68,15 @@ class RendezvousSession(Endpoint):
         self.proxy.start(self)
 
     def see_off(self) -> None:
-        """Stay, in rank 0's parent, until each rank knows where rank 0 was: some start late.
+        """Wait in rank 0's parent until each rank knows rank 0's address: some start late.
 
-        For the time at most that ranks wait for each other.
+        It waits at most as long as ranks wait for each other.
         """
         if self.hub is not None:
             self.hub.all_places_sent.wait(self.seconds)
 
     def leave(self, may_rename: bool) -> None:
-        """Close what only the parent serves, in the child, and prepare for a misleading name."""
+        """Close in the child what only the parent serves, and prepare for a misleading name."""
         one_host = self.task.one_host
         sure = network.surely_misleading(self.addresses, self.named, self.interfaces, one_host)
         # With GPUs not on mere suspicion: nobody has tried what shares memory between them there.
@@ -89,16 +89,16 @@ class RendezvousSession(Endpoint):
             sock.close()
 
     def master_address(self) -> MasterAddress:
-        """Ask in the child where rank 0 is, and how Gloo gets there. Raises RendezvousError."""
+        """Ask in the child for rank 0's address and the interface to it. Raises RendezvousError."""
         master, gloo = _answered(self.proxy.port, self.proxy.prefix, protocol.PLACE)
         address = master["address"] if master else ""
         interface = gloo["interface"] or network.with_address(self.addresses, address)
         return MasterAddress(address, master["port"] if master else 0, interface)
 
     def variables(self, place: MasterAddress) -> dict[str, str]:
-        """Return Horovod's variables in the child, whose name will lead to the interface.
+        """Return Horovod's variables, and make this host's name lead to the interface.
 
-        Raises RendezvousError where it cannot.
+        Raises RendezvousError where that is impossible.
         """
         self._lead_gloo_to(place.interface)
         # Without an interface Gloo takes the address that the host's own name leads to.
@@ -108,7 +108,7 @@ class RendezvousSession(Endpoint):
     def cluster(self, place: MasterAddress) -> list[str]:
         """Return address and port of each rank's own server; the ports are held until then.
 
-        Raises RendezvousError when not all ranks come, or somebody listens on this one's port.
+        Raises RendezvousError if a rank is missing, or another user listens on this rank's port.
         """
         if problem := network.foreign_listener(self.trainer_port):
             raise RendezvousError(problem.kind, problem.text, **problem.fields)
@@ -119,19 +119,19 @@ class RendezvousSession(Endpoint):
         return servers
 
     def tell(self, text: str, last: bool = False) -> None:
-        """Tell rank 0's shim; the `last` text has arrived when this returns. Raises OSError."""
+        """Send a text to rank 0's shim; a `last` one has arrived on return. Raises OSError."""
         self._put(protocol.LAST if last else protocol.TELL, text)
 
     def decide(self, text: str) -> None:
-        """Tell rank 0's verdict to the other ranks' shims. Raises OSError."""
+        """Send rank 0's verdict to the other ranks' shims. Raises OSError."""
         self._put(protocol.VERDICT, text)
 
-    def _put(self, what: str, text: str) -> None:
-        path = self.proxy.prefix + what
+    def _put(self, name: str, text: str) -> None:
+        path = self.proxy.prefix + name
         _request(self.proxy.port, "PUT", path, text.encode(), SECONDS_TO_TELL)
 
     def _lead_gloo_to(self, interface: str) -> None:
-        """See to it that this host's name leads to the interface. Raises RendezvousError."""
+        """Make this host's name lead to the interface. Raises RendezvousError."""
         address = network.first_address(self.addresses, interface)
         if not network.misleading(self.addresses, interface, self.named, self.task.one_host):
             return
@@ -149,7 +149,7 @@ class RendezvousSession(Endpoint):
 
 
 def meet(port: int, prefix: str) -> dict[str, str]:
-    """Wait until all ranks are here; return Horovod's variables for this one's place.
+    """Wait until all ranks are here; return Horovod's variables for this rank.
 
     Raises RendezvousError that names the missing ranks.
     """
@@ -158,7 +158,7 @@ def meet(port: int, prefix: str) -> dict[str, str]:
 
 
 def _answered(port: int, prefix: str, name: str, body: str = "") -> tuple[Any, dict[str, str]]:
-    """Return what the hub answers, None if nothing, and Gloo's interface and address here."""
+    """Return the hub's answer, None without one, and Gloo's interface and address here."""
     answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + name, body.encode()))
     if problem := answer["problem"]:
         raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])

@@ -103,7 +103,7 @@ def _lowest(root: str, path: str, names: tuple[str, str, str]) -> MemoryGroup | 
 def memory_limit(
     group: MemoryGroup | None, env: Mapping[str, str], proc: str = PROC
 ) -> tuple[int, str] | None:
-    """Return how much memory the job may use on this node, and who says so."""
+    """Return how much memory the job may use on this node, and which limit that is."""
     if group is not None:
         return group.limit, CGROUP
     megabytes = env.get("SLURM_MEM_PER_NODE", "")
@@ -153,11 +153,11 @@ class Nvml:
         if "CUDA_VISIBLE_DEVICES" not in env:
             return True
         place = list(self.names).index(uuid)
-        wanted = [one.strip() for one in env["CUDA_VISIBLE_DEVICES"].split(",")]
-        return any(one == str(place) or (one and uuid.startswith(one)) for one in wanted)
+        wanted = [name.strip() for name in env["CUDA_VISIBLE_DEVICES"].split(",")]
+        return any(name == str(place) or (name and uuid.startswith(name)) for name in wanted)
 
     def sample(self) -> dict[str, GpuSample]:
-        """Return a look at each GPU, by UUID; None is what it does not tell."""
+        """Return a sample of each GPU, by UUID, with None for what it does not tell."""
         return {uuid: self._look(handle) for uuid, handle in self.handles.items()}
 
     def _look(self, handle: ctypes.c_void_p) -> GpuSample:

@@ -1,11 +1,11 @@
 """Samples what one rank's trainer uses, in a thread of its shim; at its end the kernel's own count.
 
-Each shim samples its own trainer; that of the first rank of each node also samples what all of them
-share.
+Each shim samples its own trainer. The shim of a node's first rank also samples what all ranks of
+the node share.
 
-A thread, because a question to a broken GPU may never be answered, and the shim has signals to pass
-on. It never ends by itself: small images lack the libgcc that Python needs for that, and the shim
-leaves by os._exit (see supervise.py).
+It is a thread because a broken GPU may never answer, and the shim has signals to pass on. It never
+ends by itself: small images lack the libgcc that Python needs for that, and the shim ends by
+os._exit (see supervise.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SECONDS_FOR_EACH_RANK = 0.05  # of a report, which rank 0 has to read: 3,000 ran
 
 @dataclass
 class Series:
-    """The mean and the peak of what was seen."""
+    """The mean and the peak of the values that were added."""
 
     total: float = 0.0
     count: int = 0
@@ -68,9 +68,9 @@ def _of_gpu(name: str, series: Mapping[str, Series]) -> dict[str, Any]:
 
 
 class UseWatch:
-    """What one rank's trainer, the process `child`, uses; `tell` passes a report on.
+    """Samples what the process `child` uses; `tell` sends a report.
 
-    The shims of a node share SHARE; that of its first rank samples the node too.
+    The shims of a node divide SHARE among them; that of its first rank samples the node too.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class UseWatch:
         self.group.add(group.used if group else None)
 
     def poll(self) -> None:
-        """Tell it, if it is time to."""
+        """Send a report, if it is time to."""
         if time.monotonic() - self.told >= self.pause:
             self._tell()
 
     def waited_for(self) -> int:
-        """Wait for the child, which has ended; return its status. Tell what it used."""
+        """Wait for the child, which has ended, and report what it used; return its status."""
         _, status, used = os.wait4(self.child, 0)
         self._end(used)
         self._tell()
@@ -153,7 +153,7 @@ class UseWatch:
         self.tell({"host": self.task.host, "workers": self.workers, **self.report()})
 
     def _end(self, used: resource.struct_rusage) -> None:
-        """Take the kernel's count of the trainer that has ended, and of its children."""
+        """Note the kernel's count for the trainer that has ended, and its children."""
         self.ended = time.monotonic()
         self.cpu = max(used.ru_utime + used.ru_stime, self.cpu or 0.0)
         largest = used.ru_maxrss << 10  # of one process
@@ -171,7 +171,8 @@ class UseWatch:
             "cpus": f"{cpus:x}",
             "memory": {"mean": self.resident.mean, "peak": self.resident.peak},
             "gpus": {
-                uuid: _of_gpu(self.gpu_names[uuid], each) for uuid, each in [*self.series.items()]
+                uuid: _of_gpu(self.gpu_names[uuid], series)
+                for uuid, series in [*self.series.items()]
             },
         }
         return {**values, "node": self._of_node()} if self.first else values
@@ -182,9 +183,9 @@ class UseWatch:
 
 
 def samples_gpus(gpus: bool, env: Mapping[str, str], first: bool, ranks: int) -> bool:
-    """Whether this shim looks at GPUs: the node's first, and each whose rank has its own.
+    """Whether this shim samples GPUs: the first of a node does, and each whose rank has its own.
 
-    GPUs of a node that the job did not ask for are other jobs'.
+    GPUs for which the job did not ask are other jobs'.
     """
     visible = env.get("CUDA_VISIBLE_DEVICES", "")
     if visible in ("-1", "NoDevFiles"):
