@@ -20,7 +20,7 @@ from ..core.progress import Listener
 from ..core.site import Site
 from ..images import inspect
 from ..launching import gather
-from ..runtimes.limits import FILES
+from ..runtimes import FILES
 from ..settings import config
 from . import timed, trial_job
 from .checks import (

@@ -17,7 +17,7 @@ from ..core.progress import Listener
 from ..core.trainer import Trainer
 from ..launching import submit as submitting
 from ..monitoring import follow
-from ..runtimes.limits import FILES
+from ..runtimes import FILES
 from ..settings import config
 
 MINUTES = "5"

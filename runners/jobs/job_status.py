@@ -15,7 +15,7 @@ from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.model import SchedulerName
 from ..core.progress import Listener
-from ..schedulers import SCHEDULERS
+from ..schedulers import CAPABILITIES, SCHEDULERS
 from . import script_starts
 from .find_run import Run, Runs
 
@@ -37,7 +37,7 @@ def statuses(runs: Iterable[Run]) -> list[Status]:
     """
     runs = list(runs)
     known: dict[str, Status] = {}
-    for name in SCHEDULERS:
+    for name in CAPABILITIES:
         ours = [run for run in runs if run[1].scheduler == name and not run[1].state]
         known.update(_ask(name, [run for run in ours if _is_here(run[1])]))
     return [_status(paths, job, known.get(job.id) or _elsewhere(job)) for paths, job in runs]

@@ -12,7 +12,7 @@ from ..core.remedy import change
 from ..core.site import Site
 from ..images import container_runtime
 from ..planning import execution, gpu_default, staging
-from ..runtimes.limits import FILES
+from ..runtimes import FILES
 from ..schedulers import capabilities
 from ..sites import probe, slurm_nodes
 

@@ -14,7 +14,7 @@ from ..core.site import Profile, Site
 from ..images import container_runtime, local_image, reference
 from ..images.local_image import ImageMissing
 from ..planning import execution, site_limits
-from ..runtimes.limits import FILES
+from ..runtimes import FILES
 from ..settings import config, request
 
 

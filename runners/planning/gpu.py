@@ -38,7 +38,8 @@ def choose(
         gpu_driver.library_order(case, log)
     if vendor and wanted:
         _binding(case, resources, wanted, log)
-    data_plane = _data_plane(case, resources, vendor, controller, log)
+    data_plane, reason, evidence = _carrier(case, resources, vendor, controller, log)
+    log.choose(ChoiceId.GRADIENT_TRANSPORT, data_plane.value, reason, evidence)
     if data_plane is DataPlane.NCCL and resources.nodes > 1:
         _verbs(case, log)
     return Gpus(vendor, case.image.fact(gpu_driver.MINIMUM) or None, data_plane)
@@ -142,18 +143,6 @@ def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> N
         "peer-to-peer (NVLink)",
         *offers,
     )
-
-
-def _data_plane(
-    case: Case,
-    resources: RankResources,
-    vendor: GpuVendor | None,
-    controller: Controller,
-    log: DecisionLog,
-) -> DataPlane:
-    value, reason, evidence = _carrier(case, resources, vendor, controller, log)
-    log.choose(ChoiceId.GRADIENT_TRANSPORT, value.value, reason, evidence)
-    return value
 
 
 def _carrier(

@@ -8,7 +8,7 @@ from ..core.model import AGENTS, ImageAccess, JobSpec, LauncherName, RuntimeName
 from ..core.plan import ChoiceId, Interruption, Launching, Staging, Variable, Where
 from ..core.remedy import Remedy, change
 from ..core.site import Profile
-from ..runtimes.limits import FILES
+from ..runtimes import FILES
 from ..schedulers import capabilities
 from ..schedulers.base import limit_seconds
 from .case import Case, DecisionLog
@@ -30,21 +30,22 @@ NOT_ALONG: Mapping[LauncherName, str] = {
 
 def choose(case: Case, launching: Launching, staging: Staging, log: DecisionLog) -> Interruption:
     """Choose when the ranks are warned, and how often the job may come back."""
-    spec, preempted = case.spec, slurm_restarts_preempted(case.site.slurm_version)
-    ends = step_end_seconds(case, launching)
-    if not (spec.requeue or spec.signal is not None):
-        return Interruption(spec.requeue, slurm_restarts_preempted=preempted, step_end_seconds=ends)
-    _possible(spec, launching, log)
+    spec = case.spec
+    signal: int | None = None
+    if spec.requeue or spec.signal is not None:
+        _possible(spec, launching, log)
     limit = (spec.requeue_limit or LIMIT) if spec.requeue else 0
     if spec.requeue:
         _requeued(limit, launching.scheduler, log)
-    if not capabilities(launching.scheduler).warns:
-        return Interruption(spec.requeue, None, limit, preempted, ends)
-    _signals_reach_only_ranks(case, launching.runtime, staging, log)
-    reason = "time to finish a step and save" if spec.signal is None else case.why(ChoiceId.SIGNAL)
-    evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
-    seconds = log.choose(ChoiceId.SIGNAL, _seconds(spec), reason, evidence)
-    return Interruption(spec.requeue, seconds, limit, preempted, ends)
+    if (limit or spec.signal is not None) and capabilities(launching.scheduler).warns:
+        _signals_reach_only_ranks(case, launching.runtime, staging, log)
+        given = spec.signal is not None
+        reason = case.why(ChoiceId.SIGNAL) if given else "time to finish a step and save"
+        evidence = "sbatch(1), --signal: it may come up to 60 s earlier"
+        signal = log.choose(ChoiceId.SIGNAL, _seconds(spec), reason, evidence)
+    preempted = slurm_restarts_preempted(case.site.slurm_version)
+    ends = step_end_seconds(case, launching)
+    return Interruption(spec.requeue, signal, limit, preempted, ends)
 
 
 def variables(interruption: Interruption) -> tuple[Variable, ...]:

@@ -61,7 +61,7 @@ def check(
     _gpus(resources, profile, kinds, asks_scheduler, log)
     if not asks_scheduler:
         _type(resources, profile, log)
-    _cpus(resources, profile, kinds, asks_scheduler, log)
+        _cpus(resources, kinds, profile, log)
     _time(resources, profile, log)
     _nodes(resources, profile, log)
     _architecture(resources, spec.image.architecture, profile, log)
@@ -145,15 +145,11 @@ def _scheduler_knows(profile: Profile) -> bool:
 
 
 def _cpus(
-    resources: Resources,
-    profile: Profile,
-    kinds: tuple[NodeKind, ...],
-    asks_scheduler: bool,
-    log: DecisionLog,
+    resources: Resources, kinds: tuple[NodeKind, ...], profile: Profile, log: DecisionLog
 ) -> None:
     most = max((kind.cpus for kind in kinds), default=0)
     tasks, cpus = resources.tasks_of_a_node, resources.cpus_per_task or 1
-    if not most or tasks * cpus <= most or resources.overcommit or asks_scheduler:
+    if not most or tasks * cpus <= most or resources.overcommit:
         return
     what = f"{tasks} ranks on a node with {cpus} CPUs each, but {_name(kinds)} have {most} CPUs"
     fitting = most // tasks

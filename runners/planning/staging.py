@@ -14,7 +14,7 @@ from ..core.model import DataAccess, ImageAccess, ImageInfo, JobSpec, RuntimeNam
 from ..core.plan import ChoiceId, Launching, Staging
 from ..core.remedy import Remedy, change, command
 from ..core.site import Site
-from ..runtimes.limits import FILES, STORES
+from ..runtimes import FILES, STORES
 from ..schedulers import SCHEDULERS, capabilities
 from . import cost_model, partition
 from .case import Case, DecisionLog, JobResources, Start

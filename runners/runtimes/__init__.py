@@ -1,7 +1,7 @@
 """What runs the image, as Apptainer does: the tokens before a command, the variables around it.
 
-Adding one is a function that returns the tokens, and a row here. What each cannot do is in
-`limits`. Pure.
+Adding one is a function that returns the tokens, and a row here. What is refused for what a row
+says is in `limits`. Pure.
 """
 
 from __future__ import annotations
@@ -17,18 +17,36 @@ from . import command_lines
 from .command_lines import PREFIX, Container, Runtime
 
 RUNTIMES: Mapping[RuntimeName, Runtime] = {
-    RuntimeName.APPTAINER: Runtime(command_lines.apptainer, prefix="APPTAINERENV_", takes_ssh=True),
+    RuntimeName.APPTAINER: Runtime(
+        command_lines.apptainer, has_files=True, prefix="APPTAINERENV_", takes_ssh=True
+    ),
     RuntimeName.SINGULARITY: Runtime(
-        command_lines.apptainer, prefix="SINGULARITYENV_", takes_ssh=True
+        command_lines.apptainer, has_files=True, prefix="SINGULARITYENV_", takes_ssh=True
     ),
-    RuntimeName.SHIFTER: Runtime(command_lines.shifter, values_as_options=True),
+    RuntimeName.SHIFTER: Runtime(
+        command_lines.shifter,
+        pull="shifterimg pull",
+        values_as_options=True,
+        own_mpi="--module=mpich",
+        separators=":;",
+    ),
     RuntimeName.PODMAN: Runtime(
-        command_lines.podman, values_as_options=True, prepare=command_lines.PULL
+        command_lines.podman,
+        pull="podman pull",
+        values_as_options=True,
+        prepare=command_lines.PULL,
     ),
-    RuntimeName.PODMAN_HPC: Runtime(command_lines.podman_hpc, values_as_options=True),
+    RuntimeName.PODMAN_HPC: Runtime(
+        command_lines.podman_hpc,
+        pull="podman-hpc pull",
+        values_as_options=True,
+        own_mpi="--mpi",
+    ),
     # The image is the folder of a virtual or conda environment, on each node.
     RuntimeName.NONE: Runtime(lambda container: [], takes_ssh=True),
 }
+FILES = tuple(name for name, runtime in RUNTIMES.items() if runtime.has_files)
+STORES = tuple(name for name, runtime in RUNTIMES.items() if runtime.pull)
 DATA_TARGET = "/data"
 # Of the login shell, these would lead the image's Python and loader to the host's files.
 # LD_LIBRARY_PATH is not among them: srun may need it, and apptainer never passes it on.

@@ -52,10 +52,6 @@ class Container:
     fixed: Mapping[str, str]
 
     @property
-    def own_arguments(self) -> tuple[str, ...]:
-        return (*self.plan.runtime_args, *self.plan.spec.apptainer_args)
-
-    @property
     def has_nvidia(self) -> bool:
         return self.plan.gpus.vendor is GpuVendor.NVIDIA
 
@@ -64,18 +60,27 @@ class Container:
 class Runtime:
     """What runs an image.
 
-    `argv` returns the tokens before a command: none where it runs on the host. The variables for
-    the container are exported under their names with `prefix` before; with `values_as_options`
-    those that win are among the tokens instead, and the values of --env reach the command by their
-    file (`own_values`). `takes_ssh` says whether variables bring the ssh of injob/ssh.py into it.
-    `prepare` is what each node does once before the ranks, with the image's name as its last word.
+    `argv` returns the tokens before a command: none where it runs on the host. Its images are files
+    or folders where it `has_files`; else only the runtime on a node looks into them, and `pull` is
+    the command that brings one to its store.
+
+    The variables for the container are exported under their names with `prefix` before; with
+    `values_as_options` those that win are among the tokens instead, and the values of --env reach
+    the command by their file (`own_values`). `takes_ssh` says whether variables bring the ssh of
+    injob/ssh.py into it. `prepare` is what each node does once before the ranks, with the image's
+    name as its last word. By `own_mpi` it brings the host's MPI itself; `separators` stand between
+    paths in its --volume.
     """
 
     argv: Callable[[Container], list[str]]
+    has_files: bool = False
+    pull: str = ""
     prefix: str = ""
     values_as_options: bool = False
     takes_ssh: bool = False
     prepare: tuple[str, ...] = ()
+    own_mpi: str = ""
+    separators: str = ""
 
 
 def image(plan: Plan) -> str:
@@ -110,7 +115,7 @@ def apptainer(container: Container) -> list[str]:
     ]
     for bind in container.binds:
         command += bind_option(bind)
-    return [*command, *container.own_arguments, image(plan)]
+    return [*command, *plan.runtime_args, *plan.spec.apptainer_args, image(plan)]
 
 
 def bind_option(bind: BindMount) -> list[str]:

@@ -9,14 +9,10 @@ from collections.abc import Iterator
 from ..core.diagnosis import Diagnosis, refusal, warning
 from ..core.model import Dataset, JobSpec, RuntimeName
 from ..core.remedy import Remedy, change
+from . import FILES, RUNTIMES, STORES
 
-FILES = (RuntimeName.APPTAINER, RuntimeName.SINGULARITY)  # their images are files or folders
-# Their images are names, or files, that only the runtime on a node looks into.
-STORES = (RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.PODMAN)
-ODD = {RuntimeName.SHIFTER: ("--volume", ":;")}
 CONTAIN = ("--contain", "--containall", "-c", "-C")
 WORKERS = re.compile(r"--(num[-_])?workers[= ][1-9]")
-OWN_MPI = {RuntimeName.SHIFTER: "--module=mpich", RuntimeName.PODMAN_HPC: "--mpi"}
 
 
 def refusals(spec: JobSpec, runtime: RuntimeName) -> tuple[Diagnosis, ...]:
@@ -37,30 +33,30 @@ def _without_container(spec: JobSpec) -> Iterator[Diagnosis]:
 
 
 def _of_stores(spec: JobSpec, runtime: RuntimeName) -> Iterator[Diagnosis]:
-    if spec.host_mpi and runtime not in OWN_MPI:
+    own_mpi = RUNTIMES[runtime].own_mpi
+    if spec.host_mpi and not own_mpi:
         what = f"--host-mpi is for Apptainer and Singularity, not for {runtime}"
         yield refusal("host-mpi-not-of-runtime", what, "", change(leave_out=["host-mpi"]))
     elif spec.host_mpi:
-        evidence = f"--apptainer-arg={OWN_MPI[runtime]}, or what the site calls it"
+        evidence = f"--apptainer-arg={own_mpi}, or what the site calls it"
         what = f"{runtime} brings the host's MPI by a module of its own, not by --host-mpi"
-        remedy = change(apptainer_arg=OWN_MPI[runtime], leave_out=["host-mpi"])
+        remedy = change(apptainer_arg=own_mpi, leave_out=["host-mpi"])
         yield refusal("host-mpi-by-module", what, evidence, remedy)
     if spec.rocm:
         evidence = "--apptainer-arg takes what the site has for it"
         yield refusal(
             "rocm-not-of-runtime", f"{runtime} has no --rocm", evidence, change(rocm=False)
         )
-    for bind in spec.binds if runtime in ODD else ():
+    for bind in spec.binds:
         yield from _odd(runtime, str(bind.source), bind.target, change(leave_out=["bind"]))
 
 
 def _odd(runtime: RuntimeName, source: str, target: str, *remedies: Remedy) -> Iterator[Diagnosis]:
     """Refuse paths that an option like --volume=SOURCE:TARGET;SOURCE:TARGET cannot hold."""
-    option, between = ODD[runtime]
-    odd = sorted(set(source + target) & set(between))
+    odd = sorted(set(source + target) & set(RUNTIMES[runtime].separators))
     if odd:
         what = f"{runtime} cannot mount {source} at {target}"
-        evidence = f"in {option} {' and '.join(odd)} stand between paths"
+        evidence = f"in --volume {' and '.join(odd)} stand between paths"
         yield refusal("path-not-of-runtime", what, evidence, *remedies)
 
 
@@ -82,7 +78,7 @@ def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Diagnosis]:
         what = f"--runtime none takes one dataset, not {names}"
         evidence = "DATA_DIR is the dataset's own folder there"
         yield refusal("one-dataset-only", what, evidence, change(leave_out=["data"]))
-    for dataset in spec.data if runtime in ODD else ():
+    for dataset in spec.data:
         yield from _odd(runtime, str(dataset.path), dataset.name)
 
 

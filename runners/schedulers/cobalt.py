@@ -13,7 +13,9 @@ from pathlib import Path
 from ..core import shell
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
+from ..core.model import SchedulerName
 from ..core.plan import Plan
+from . import capabilities
 from .base import limit_seconds
 from .qsub import Qsub, job_name, queue_options
 
@@ -25,7 +27,7 @@ STATES = {
 
 
 class Cobalt(Qsub):
-    title, number = "Cobalt", re.compile(r"\d+")
+    title, number = capabilities(SchedulerName.COBALT).title, re.compile(r"\d+")
 
     def directives(self, plan: Plan, paths: JobPaths, cwd: str) -> list[str]:
         """Return the #COBALT lines; --sbatch-arg follows as it is, for what else a site wants.

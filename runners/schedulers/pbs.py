@@ -17,9 +17,10 @@ from ..core import shell
 from ..core.diagnosis import Diagnosis, refusal
 from ..core.errors import SystemFault
 from ..core.job_record import ArrayPaths, JobPaths, JobState, Status
-from ..core.model import JobSpec, Resources
+from ..core.model import JobSpec, Resources, SchedulerName
 from ..core.plan import Plan
 from ..core.remedy import change
+from . import capabilities
 from .base import Arrays, clock, limit_seconds
 from .qsub import Qsub, job_name, queue_options
 
@@ -63,7 +64,7 @@ class PbsArrays(Arrays):
 
 class Pbs(Qsub):
     ARRAYS = PbsArrays()
-    title, number = "PBS", re.compile(r".+")
+    title, number = capabilities(SchedulerName.PBS).title, re.compile(r".+")
     has = ("constraint", "mem", "dependency")
 
     def refusals(self, spec: JobSpec, resources: Resources) -> tuple[Diagnosis, ...]:

@@ -24,7 +24,7 @@ from ..core.plan import Plan
 from ..core.version import __version__
 from ..launching import private_folder
 from ..launching.run_folder import claimed, copy_injob
-from ..runtimes.limits import FILES, STORES
+from ..runtimes import FILES, STORES
 from ..script import environment, ranks, render
 
 SPEC = "kernel.json"

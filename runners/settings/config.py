@@ -230,6 +230,6 @@ def _from_text(kind: str, text: str) -> Any:
     if kind == "list":
         return text.splitlines()
     try:
-        return {"int": int, "number": float}.get(kind, str)(text)
+        return TYPES[kind](text)
     except ValueError:
         return text

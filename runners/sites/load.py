@@ -15,7 +15,7 @@ from ..core.errors import NotFound, UsageError, close, nearest
 from ..core.remedy import change, command
 from ..core.site import Detect, NodeKind, Profile, Requirement, Rules, ValueSource
 from ..core.toml_check import check, convert, kinds, one_of
-from ..schedulers import SCHEDULERS, capabilities
+from ..schedulers import CAPABILITIES
 from ..settings.config import KINDS, check_table
 from ..settings.config_files import read_toml, read_trusted, user_file
 from ..settings.table import SETTINGS
@@ -30,7 +30,7 @@ KEYS: dict[str, Any] = {
     **OF_FILE,
     "base": str,
     "scheduler": Annotated[
-        str, one_of(*(name for name in SCHEDULERS if not capabilities(name).within_job))
+        str, one_of(*(name for name, scheduler in CAPABILITIES.items() if not scheduler.within_job))
     ],
     "launch": KINDS,
     "sources": dict[str, ValueSource],

@@ -26,14 +26,9 @@ from ...core.errors import NotFound, SystemFault, UsageError
 from ...core.files import read_versioned, write_versioned
 from ...core.model import ACTIVE, BY_MODULES, ImageInfo, RuntimeName
 from ...core.remedy import change
-from ...runtimes import LEAKS
+from ...runtimes import LEAKS, RUNTIMES
 from . import digest_cache, probe_image
 
-STORES = {
-    RuntimeName.SHIFTER: "shifterimg pull",
-    RuntimeName.PODMAN_HPC: "podman-hpc pull",
-    RuntimeName.PODMAN: "podman pull",
-}
 NAME, FORM = "horovod-runner.json", 1
 MODULES, LIBRARY, SHA256 = "modules", "mpi.library", "mpi.sha256"
 INTO = "horovod.into"  # it was there before its Horovod, and has its own versions
@@ -138,7 +133,7 @@ def _stored(name: str, runtime: RuntimeName) -> ImageInfo:
     if "://" in plain or any(char.isspace() for char in plain):
         raise UsageError(
             f"{name} is not a name in the image store of {runtime}",
-            remedy=f"{STORES[runtime]} NAME:TAG, then --image NAME:TAG",
+            remedy=f"{RUNTIMES[runtime].pull} NAME:TAG, then --image NAME:TAG",
         )
     problem = f"it is in the store of {runtime}, and not looked into before the job"
     return ImageInfo(Path(plain), problem=problem)
