@@ -14,7 +14,7 @@ from ..core.remedy import Remedy
 from ..core.site import Site
 from ..settings import config, request, suggest
 
-Value = TypeVar("Value", str, int, float)
+Value = TypeVar("Value", bound=Union[str, int, float])
 # A setting whose origin a step reads; mypy refuses a misspelt name, not a choice without a setting.
 SettingName = Union[ChoiceId, Literal["env", "ntasks"]]
 # What is asked of the scheduler, as far as it is decided. A step that reads what was decided takes

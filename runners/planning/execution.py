@@ -162,8 +162,7 @@ def runtime(case: Case, scheduler: SchedulerName, log: DecisionLog) -> RuntimeNa
             "neither apptainer nor singularity is on the PATH",
             command("module", "load", "apptainer"),
         )
-    log.choose(ChoiceId.RUNTIME, name, reason, evidence)
-    return name
+    return log.choose(ChoiceId.RUNTIME, name, reason, evidence)
 
 
 def expected_runtime(

@@ -39,7 +39,7 @@ def choose(
     if vendor and wanted:
         _binding(case, resources, wanted, log)
     data_plane, reason, evidence = _carrier(case, resources, vendor, controller, log)
-    log.choose(ChoiceId.GRADIENT_TRANSPORT, data_plane.value, reason, evidence)
+    log.choose(ChoiceId.GRADIENT_TRANSPORT, data_plane, reason, evidence)
     if data_plane is DataPlane.NCCL and resources.nodes > 1:
         _verbs(case, log)
     return Gpus(vendor, case.image.fact(gpu_driver.MINIMUM) or None, data_plane)

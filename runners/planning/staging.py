@@ -101,20 +101,18 @@ def _image(case: Case, start: Start, log: DecisionLog) -> ImageAccess:
     if mounts and by_default and signals_end_mounts(case.spec, case.site):
         kind = f"ProctrackType={case.site.proctrack}"
         reason = f"with {kind} signals would end a mount of each rank's own"
-        log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED.value, reason)
-        return ImageAccess.MOUNTED
+        return log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.MOUNTED, reason)
     best, reason = (ImageAccess.IN_PLACE, why) if why else _image_worth_it(case, start.resources)
     evidence = "" if why else MEASURED_IMAGE
     if not auto:
         if best is not ImageAccess.IN_PLACE:
             advice = f"--stage-image auto would stage it: {reason}"
-            log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE.value, advice, evidence)
+            log.choose(ChoiceId.STAGE_IMAGE, ImageAccess.IN_PLACE, advice, evidence)
         return ImageAccess.IN_PLACE
     shared = "" if why else _shared(case, start.resources)
     if shared and best is ImageAccess.IN_PLACE:
         best, reason, evidence = ImageAccess.MOUNTED, shared, MEASURED_MOUNT
-    log.choose(ChoiceId.STAGE_IMAGE, best.value, reason, evidence)
-    return best
+    return log.choose(ChoiceId.STAGE_IMAGE, best, reason, evidence)
 
 
 def _as_asked(requested: ImageAccess, why_not: str, case: Case, log: DecisionLog) -> ImageAccess:
@@ -127,8 +125,7 @@ def _as_asked(requested: ImageAccess, why_not: str, case: Case, log: DecisionLog
             "",
             change(stage_image="none"),
         )
-    log.choose(ChoiceId.STAGE_IMAGE, requested.value, case.why(ChoiceId.STAGE_IMAGE))
-    return requested
+    return log.choose(ChoiceId.STAGE_IMAGE, requested, case.why(ChoiceId.STAGE_IMAGE))
 
 
 def _cannot_send(image: ImageInfo, launching: Launching) -> str:
@@ -192,14 +189,13 @@ def _data(case: Case, start: Start, log: DecisionLog) -> DataAccess:
                 change(stage_data="none"),
             )
         access = DataAccess.IN_PLACE if why else DataAccess.COPIED
-        log.choose(ChoiceId.STAGE_DATA, access.value, case.why(ChoiceId.STAGE_DATA))
-        return access
+        return log.choose(ChoiceId.STAGE_DATA, access, case.why(ChoiceId.STAGE_DATA))
     elif requested is None and spec.data:
         staged, reason = (False, why) if why else _data_worth_it(case, start.resources)
         many = sum(dataset.files for dataset in spec.data) > MANY_FILES
+        evidence = MEASURED_DATA if many else ""
         access = DataAccess.COPIED if staged else DataAccess.IN_PLACE
-        log.choose(ChoiceId.STAGE_DATA, access.value, reason, MEASURED_DATA if many else "")
-        return access
+        return log.choose(ChoiceId.STAGE_DATA, access, reason, evidence)
     return DataAccess.IN_PLACE
 
 

@@ -27,7 +27,7 @@ def controller(
 ) -> Controller:
     """Choose Horovod's controller."""
     name, reason, evidence = _controller(case, scheduler, log)
-    log.choose(ChoiceId.CONTROLLER, name.value, reason, evidence)
+    log.choose(ChoiceId.CONTROLLER, name, reason, evidence)
     ranks, in_image = resources.tasks, case.image.listed("horovod.controllers")
     if name is Controller.GLOO and (meeting := cost_model.meeting_in_words(ranks)):
         remedies = [change(controller="mpi")] if "mpi" in (in_image or "mpi") else []
