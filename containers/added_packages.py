@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,7 @@ print(json.dumps({"python": sys.executable, "pip": pip, "packages": found}))
 # The folder of the requirements and the current one, which names in them belong to, are seen in
 # these: in their own places they could hide what the image has there.
 FOLDER, CURRENT = "/srv", "/media"
+LOCAL = "# local "  # in a lock: a wheel that no index has
 OLDEST_PIP = (22, 2)  # the first with --dry-run and --report
 BY_DEFINITION = "Use --def my.def with a %post that installs what is needed."
 CONFLICT = """\
@@ -195,13 +196,18 @@ class AddedPackages:
         return error
 
     def _fill(self, stage: Path, wheels: Path, added: Sequence[pip.Addition]) -> None:
-        """What the build finds: wheels, their lock, and the part of it known to an index."""
-        known = {item.sha256 for item in added}
+        """What the build finds: wheels, their lock, and what joins the image's lock.
+
+        There a wheel that no index has, of a wheelhouse or built here, stands in a comment.
+        """
+        of_an_index = {item.sha256 for item in added}
         requested = [item.name for item in added if item.requested]
         shutil.move(str(wheels), stage / "wheels")
-        sums = [(path.name, digest.sha256(path)) for path in (stage / "wheels").glob("*.whl")]
-        (stage / "requirements.txt").write_text(lock(sums))
-        (stage / "added.lock").write_text(lock(pair for pair in sums if pair[1] in known))
+        pins = [pin_of(path) for path in (stage / "wheels").glob("*.whl")]
+        (stage / "requirements.txt").write_text(lockfile.lines(pins))
+        listed = lockfile.lines(pin for pin in pins if pin.sha256 in of_an_index)
+        others = (pin for pin in pins if pin.sha256 not in of_an_index)
+        (stage / "added.lock").write_text(listed + lockfile.lines(others, LOCAL))
         (stage / "list.py").write_text(COMPILE)
         (stage / "requested.txt").write_text("\n".join(requested))
         shutil.copyfile(import_added.__file__, stage / "import_added.py")
@@ -238,10 +244,7 @@ def held(log: str) -> list[str]:
     return sorted({line.partition(mark)[2].strip() for line in log.splitlines() if mark in line})
 
 
-def lock(files: Iterable[tuple[str, str]]) -> str:
-    """A requirements file of (file name of a wheel, SHA-256) with hashes."""
-    lines = []
-    for name, sha256 in sorted(files):
-        distribution, version = name.split("-")[:2]
-        lines.append(lockfile.Pin(lockfile.normalised(distribution), version, sha256).line())
-    return "\n".join(lines) + "\n"
+def pin_of(wheel: Path) -> lockfile.Pin:
+    """Return the pin of a wheel by its file name, `NAME-VERSION-...whl`, and its content."""
+    distribution, version = wheel.name.split("-")[:2]
+    return lockfile.Pin(lockfile.normalised(distribution), version, digest.sha256(wheel))

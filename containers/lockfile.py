@@ -10,6 +10,8 @@ compiling needs, and the versions of Debian's packages, stand in comments:
     # build cmake==3.31.10 --hash=sha256:...
     # debian libc6=2.36-9+deb12u13
     # debian-build g++=4:12.2.0-3
+
+An image made from one of ours adds what it adds; a wheel that no index has as `# local NAME==...`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -148,9 +149,11 @@ def test_the_missing_package_is_found_in_the_log(log: str, name: str) -> None:
     assert pip.missing(log) == name
 
 
-def test_the_lock_of_the_wheels_has_their_names_as_indexes_write_them() -> None:
-    text = added_packages.lock([("Zope.Thing_x-1.0+cpu-py3-none-any.whl", "e" * 64)])
-    assert text == f"zope-thing-x==1.0+cpu --hash=sha256:{'e' * 64}\n"
+def test_the_pin_of_a_wheel_has_its_name_as_indexes_write_it(tmp_path: Path) -> None:
+    wheel = tmp_path / "Zope.Thing_x-1.0+cpu-py3-none-any.whl"
+    wheel.write_bytes(b"wheel")
+    digest = hashlib.sha256(b"wheel").hexdigest()
+    assert added_packages.pin_of(wheel).line() == f"zope-thing-x==1.0+cpu --hash=sha256:{digest}"
 
 
 def test_a_mount_takes_any_name() -> None:
