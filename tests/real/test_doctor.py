@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from .conftest import IMAGE, UNPACKED, Done, Login, ended, on_cluster, succeeded
+from .conftest import IMAGE, UNPACKED, Done, Login, on_cluster, succeeded
 
 REFUSED = 80
 NO_TRACE = "Traceback"
-# Neither Slurm nor a container runtime is in there.
-EMPTY_PATH = {"PATH": "/opt/runner/bin"}
 
 
 class Report:
@@ -176,21 +174,3 @@ def test_an_interface_that_is_down(login: Login, dead_interface: str) -> None:
     assert found["severity"] == "warning"
     assert dead_interface in found["what"]
     assert "--network-interfaces eth0" in found["remedies"][0]["text"]
-
-
-def test_a_machine_with_nothing(login: Login) -> None:
-    report = doctor(login, **EMPTY_PATH)
-    assert report.code == REFUSED
-    assert report.of("containers", "runtime")["severity"] == "failure"
-    assert report.of("scheduler", "scheduler")["severity"] == "ok"
-
-
-def test_words_for_people(login: Login) -> None:
-    done = succeeded(login.runner("doctor"))
-    assert done.stdout.startswith("containers\n  ok       runtime: apptainer version ")
-    assert "\x1b" not in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("0 failures")
-
-
-def test_a_job_needs_an_image(login: Login) -> None:
-    ended(login.runner("doctor", "--job"), 2, "try: --image")

@@ -20,7 +20,7 @@ from tests.cluster.state import USER, State
 
 from . import built
 from .beside import cluster
-from .conftest import Done, Login, ended, on_cluster, succeeded
+from .conftest import IMAGE, Done, Login, ended, on_cluster, succeeded
 from .test_environments import OPEN_MPI, shell
 
 HVD, MINE = f"/scratch/{USER}/hvd", f"/scratch/{USER}/mine"  # as the guide names them
@@ -59,6 +59,7 @@ host_horovod._compile = lambda compilation, work, result, log: shutil.copy(WHEEL
 HorovodBuild.compile = lambda *_: WHEEL
 main()
 """
+SITE = "/opt/horovod/lib/python3.11/site-packages"  # the image's
 MODULES = f"module use /scratch/{USER}/modules"
 WHEELS = f"--wheelhouse /scratch/{USER}/wheels"
 
@@ -71,7 +72,10 @@ def test_the_images_horovod_as_a_wheel(login: Login) -> None:
     name = done.stdout.strip().rpartition("/")[2]
     assert done.stdout == f"{folder}/{name}\n"
     assert done.stderr == login.sh(f"cat wheel/{name}.sha256")
-    login.sh("cd wheel && sha256sum --check *.sha256")
+    login.sh(f"cd wheel && sha256sum --check *.sha256; python3 -m zipfile -e {name} ../out")
+    library = "horovod/torch/mpi_lib_v2*.so"
+    packed = login.sh(f"apptainer exec {IMAGE} sh -c 'cat {SITE}/{library}' | sha256sum")
+    assert login.sh(f"cat out/{library} | sha256sum") == packed
 
 
 @pytest.mark.parametrize("image", ["gpu", "gpu13"])

@@ -50,36 +50,11 @@ def test_recipes_form_one_world_over_two_nodes_and_have_one_model(
     assert result["weights"]["result"] == "equal"
 
 
-@pytest.mark.slow
-@pytest.mark.unpacked
-def test_language_model(login: Login) -> None:
-    """Within an allocation test_allocation_and_host_mpi.py trains it each time."""
-    succeeded(
-        login.launch(
-            "--nodes", "2", "--wait", "torch_lm", "--", "--epochs", "1", "--max-steps", "4"
-        )
-    )
-    assert login.told("result")["world_size"] == 2
-
-
-def test_auto_takes_mpi_where_image_and_slurm_speak_pmix(login: Login) -> None:
-    printed = login.launch("--nodes", "2", "--dry-run", "--json", "torch_mnist").stdout
-    chosen = {choice["id"]: choice for choice in json.loads(printed)["plan"]["choices"]}
-    assert chosen["controller"]["value"] == "mpi"
-    assert "PMIx" in chosen["controller"]["reason"]
-    assert chosen["mpi"]["value"] == "pmix"
-
-
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_uneven_tasks(login: Login, controller: str) -> None:
     trainer = login.write("hello.py", HELLO)
-    shape = [
-        "--nodes",
-        "2",
-        "--ntasks",
-        "4",
-    ]
-    done = succeeded(login.launch(*shape, "--controller", controller, "--follow", "--all", trainer))
+    shape = ["--nodes", "2", "--ntasks", "4", "--controller", controller]
+    done = succeeded(login.launch(*shape, "--follow", "--all", trainer))
     lines = sorted(line for line in done.stdout.splitlines() if "| rank" in line)
     assert len(lines) == 4
     assert all("of 4" in line for line in lines)
@@ -104,19 +79,8 @@ def test_arguments_and_variables_reach_the_trainer_unchanged(login: Login) -> No
     trainer = login.write(
         name, "import json, os, sys; print('ARGS', json.dumps([sys.argv[1:], os.environ['ODD']]))"
     )
-    done = succeeded(
-        login.launch(
-            "--follow",
-            "--all",
-            "--job-name",
-            'odd "$name"; #1',
-            "--env",
-            "ODD=" + "|".join(hostile),
-            trainer,
-            "--",
-            *hostile,
-        )
-    )
+    named = ["--job-name", 'odd "$name"; #1', "--env", "ODD=" + "|".join(hostile)]
+    done = succeeded(login.launch("--follow", "--all", *named, trainer, "--", *hostile))
     line = next(line for line in done.stdout.splitlines() if "ARGS" in line)
     assert json.loads(line.split("ARGS ")[1]) == [hostile, "|".join(hostile)]
     assert "bad" not in login.sh("ls").split()
@@ -250,13 +214,6 @@ class TestWorldSizeGate:
         done = login.launch("-N", "2", "--controller", "gloo", "--follow", "--all", trainer)
         assert done.returncode == 82, done.stdout + done.stderr
         assert "ALONE" not in done.stdout
-
-    def test_wait_passes_the_code_on(self, login: Login) -> None:
-        trainer = login.write("hello.py", HELLO)
-        id = login.launch(
-            "-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--parsable", trainer
-        )
-        assert login.runner("wait", id.stdout.strip()).returncode == 82
 
 
 DYING = """

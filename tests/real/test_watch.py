@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import IMAGE, Login, ended, new_folder, on_cluster, succeeded
+from .conftest import Login, ended, new_folder, on_cluster, succeeded
 
 pytestmark = pytest.mark.unpacked
 
@@ -103,19 +103,6 @@ def test_a_job_that_left_no_record_is_not_called_well(login: Login) -> None:
     assert login.told("status", "1")["state"] == "UNKNOWN"
     assert login.runner("wait", "1").returncode == 88
     assert login.why("1")["id"] == "no-record"
-
-
-def test_settings_show_their_origin(login: Login) -> None:
-    login.write("runner.toml", f"[launch]\nimage = '{IMAGE}'\npartition = 'cpu'")
-    shown = login.runner("config", "show", "--origin", env={"RUNNER_QOS": "high"}).stdout
-    lines = {line.split()[0]: line for line in shown.splitlines()}
-    assert lines["partition"].split() == ["partition", "cpu", "runner.toml"]
-    assert lines["qos"].split() == ["qos", "high", "RUNNER_QOS"]
-
-
-def test_recipes_are_listed(login: Login) -> None:
-    names = set(login.told("recipes"))
-    assert {"torch_mnist", "tf_mnist", "torch_lm"} <= names
 
 
 def test_ctrl_c_leaves_the_job_running(login: Login) -> None:

@@ -79,15 +79,7 @@ def place(login: Login) -> Login:
 def words(world: World, *before: str) -> list[str]:
     """Return the words of a launch."""
     first, *rest = (*world.before, *before, *world.script.split())
-    return [
-        "--nodes",
-        "2",
-        *world.options,
-        "--follow",
-        "--all",
-        first,
-        *(["--", *rest] if rest else []),
-    ]
+    return [*FOLLOWED, *world.options, first, *(["--", *rest] if rest else [])]
 
 
 @pytest.mark.parametrize("name", marked(WORLDS, *OFTEN))
@@ -171,29 +163,16 @@ def test_a_world_in_each_task_is_not_one_though_its_size_is_right(place: Login, 
 @pytest.mark.parametrize(
     ("words", "size"),
     [
-        (("--nodes", "2", "spawned.py", "--", "2", "--all"), 4),
-        pytest.param(("--nodes", "1", "spawned.py", "--", "4"), 4, marks=pytest.mark.slow),
-        (("--nodes", "1", "--controller", "mpi", "inner.py", "--", "mpirun"), 2),
-        (("--nodes", "1", "--controller", "none", "inner.py", "--", "horovodrun"), 2),
-        (
-            (
-                "--nodes",
-                "1",
-                "torchrun",
-                "--",
-                "--standalone",
-                "--nproc-per-node=2",
-                "plain_ddp.py",
-            ),
-            2,
-        ),
+        ("--nodes 2 spawned.py -- 2 --all", 4),
+        pytest.param("--nodes 1 spawned.py -- 4", 4, marks=pytest.mark.slow),
+        ("--nodes 1 --controller mpi inner.py -- mpirun", 2),
+        ("--nodes 1 --controller none inner.py -- horovodrun", 2),
+        ("--nodes 1 torchrun -- --standalone --nproc-per-node=2 plain_ddp.py", 2),
     ],
 )
-def test_tasks_may_start_several_ranks_of_one_world(
-    place: Login, words: tuple[str, ...], size: int
-) -> None:
+def test_tasks_may_start_several_ranks_of_one_world(place: Login, words: str, size: int) -> None:
     place.write("inner.py", INNER)
-    done = succeeded(place.launch("--follow", "--all", *words))
+    done = succeeded(place.launch("--follow", "--all", *words.split()))
     assert done.stdout.count(f"runner: one world of {size} ranks") == 1
     said = re.findall(rf"ranks {size} sum {size}$|\bworld of {size}$", done.stdout, re.MULTILINE)
     assert len(said) == size

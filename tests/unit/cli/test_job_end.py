@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,6 @@ from ..failures import leave
 from ..runs import a_run
 
 DONE = Status(JobState.COMPLETED)
-
-
-def test_ones_own_cancelling_is_not_explained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths, job = a_run(tmp_path / "t-1")
-    own = Status(JobState.CANCELLED, f"by {os.getuid()}")
-    job_end.show(end.of_job(paths, job, own))
-    assert "certainty" not in capsys.readouterr().err
-    job_end.show(end.of_job(paths, job, own._replace(reason=f"by {os.getuid() + 1}")))
-    assert "certainty" in capsys.readouterr().err
 
 
 def test_a_traceback_that_was_followed_is_not_shown_again(

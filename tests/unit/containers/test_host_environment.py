@@ -39,7 +39,6 @@ from runners.planning.case import Case
 
 from ..programs import program
 
-OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SPEC = JobSpec(
     "job",
     ImageInfo(Path("/i/env")),
@@ -246,28 +245,6 @@ def test_a_failure_removes_what_was_made_and_nothing_else(tmp_path: Path) -> Non
             raise KeyboardInterrupt
     assert (full / "mine").exists()
     assert (list(empty.iterdir()), new.exists()) == ([], False)
-
-
-# A pip that takes one package's record out, as the real one does in tests/real/test_build_pip.py.
-UNINSTALL = """
-import shutil, sys
-assert sys.argv[2:] == ["uninstall", "--yes", "horovod"], sys.argv
-shutil.rmtree(sys.argv[1])
-"""
-
-
-def test_a_horovod_that_does_not_load_is_taken_out_of_an_environment_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = tmp_path / "lib" / "python3.11" / "site-packages"
-    (site / "mine-1.dist-info").mkdir(parents=True)
-    horovod = site / "horovod-1.dist-info"
-    command = [sys.executable, "-c", UNINSTALL, str(horovod)]
-    monkeypatch.setattr(host_horovod, "pip", lambda folder: command)
-    with suppress(SystemFault), host_environment.kept(EnvironmentOptions(tmp_path)):
-        horovod.mkdir()
-        raise SystemFault("it does not load")
-    assert [path.name for path in site.iterdir()] == ["mine-1.dist-info"]
 
 
 # As Lmod's hierarchies: the compiler's module brings the path on which its MPI is found.

@@ -10,7 +10,7 @@ import pytest
 from runners.core import locks
 from runners.core.errors import SystemFault
 
-from ..images.test_store import Silent
+from ..listener import Said
 
 
 def test_the_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_the_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
     lock.symlink_to(precious)
     with (
         pytest.raises(SystemFault, match="cannot write"),
-        locks.exclusive(lock, Silent(), "is at work"),
+        locks.exclusive(lock, Said(), "is at work"),
     ):
         pass
     assert precious.read_text() == "mine"
@@ -31,7 +31,7 @@ def test_only_who_may_write_there_may_hold_it(tmp_path: Path, folder: int, wante
     try:
         place.mkdir()
         place.chmod(folder)
-        with locks.exclusive(place / "lock", Silent(), "is at work"):
+        with locks.exclusive(place / "lock", Said(), "is at work"):
             assert (place / "lock").stat().st_mode & 0o777 == wanted
     finally:
         os.umask(before)

@@ -16,29 +16,19 @@ import pytest
 
 from runners.core import digest
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, UsageError
-from runners.core.progress import Progress
 from runners.data import dataset_catalogue, fetch, manifest
 from runners.data.dataset_catalogue import CatalogueEntry, DatasetFile
 from tests import faulty
+from tests.unit.listener import Said
 
 CONTENT = bytes(range(256)) * 400
-
-
-class Quiet(Progress):
-    """Progress that only remembers what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
 
 
 class Web:
     """The server with faults, a scratch folder, and one dataset of one file."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.asked, self.say = folder, [], Quiet()  # type: ignore[var-annotated]
+        self.folder, self.asked, self.say = folder, [], Said()  # type: ignore[var-annotated]
         self.server = faulty.server(folder, self.asked)
         (folder / "a.bin").write_bytes(CONTENT)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()

@@ -16,8 +16,7 @@ from runners.images.pull import PullRequest
 from runners.images.store import images_lock, store
 
 from ..core.test_sif import make_sif
-from ..listener import Told
-from .test_store import Silent
+from ..listener import Said, Told
 
 ARCH = "amd64"
 
@@ -45,7 +44,7 @@ def digest_of(name: str) -> str:
 
 
 def test_what_was_pulled_is_stored_named_and_recorded(desk: Path) -> None:
-    stored = pull.pull(request("one"), Silent())
+    stored = pull.pull(request("one"), Said())
     (entry,) = images_lock.read(desk / images_lock.FILE)
     assert stored.digest == entry.digest == digest_of("one")
     assert (entry.name, entry.size) == ("one.sif", stored.size)
@@ -54,24 +53,24 @@ def test_what_was_pulled_is_stored_named_and_recorded(desk: Path) -> None:
 
 
 def test_a_locked_image_stays_until_it_is_updated(desk: Path) -> None:
-    first = pull.pull(request("one"), Silent())
+    first = pull.pull(request("one"), Said())
     Path("../one.sif").write_bytes(Path("../two.sif").read_bytes())
-    assert pull.pull(request("one"), Silent()) == first
-    silent = Silent()
+    assert pull.pull(request("one"), Said()) == first
+    silent = Said()
     renewed = pull.pull(request("one", update=True), silent)
     assert renewed.digest == digest_of("two")
     assert silent.said[-1] == f"one.sif was {first.digest} until now"
     store.remove(renewed.digest)
     make_sif(Path("../one.sif"), {"name": "a third"})
     with pytest.raises(NotVerified, match="is not what it should be"):
-        pull.pull(request("one"), Silent())
+        pull.pull(request("one"), Said())
     assert store.digests() == [first.digest]
 
 
 def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:
     """Names are shared by all projects on scratch; another one may have moved it."""
-    stored = pull.pull(request("one"), Silent())
-    other = pull.pull(request("two"), Silent())
+    stored = pull.pull(request("one"), Said())
+    other = pull.pull(request("two"), Said())
     store.point("one.sif", other.digest)
     assert local_image.on_disk("one.sif").path == stored.path
     store.remove(stored.digest)
@@ -81,17 +80,17 @@ def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:
 
 
 def test_a_recorded_name_is_not_taken_over(desk: Path) -> None:
-    pull.pull(request("one"), Silent())
+    pull.pull(request("one"), Said())
     with pytest.raises(Refused, match=r"images\.lock has one\.sif from elsewhere"):
-        pull.pull(request("two", name="one.sif"), Silent())
-    pull.pull(request("two", name="other.sif"), Silent())
+        pull.pull(request("two", name="one.sif"), Said())
+    pull.pull(request("two", name="other.sif"), Said())
     assert request("two").name == "other.sif", "the name that it was given stays"
     assert sorted(store.names()) == ["one.sif", "other.sif"]
 
 
 def test_what_is_refused_leaves_nothing(desk: Path) -> None:
     with pytest.raises(NotVerified, match="is not what it should be"):
-        pull.pull(request("one", digest="sha256:" + "0" * 64), Silent())
+        pull.pull(request("one", digest="sha256:" + "0" * 64), Said())
     images = desk.parent / "images"
     assert [path.name for path in images.iterdir() if path.name != ".pulls"] == []
     assert [path for path in (images / ".pulls").iterdir() if path.is_dir()] == []

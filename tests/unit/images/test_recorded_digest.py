@@ -25,10 +25,10 @@ from runners.images.store import images_lock, store
 from runners.script import ranks
 
 from ..core.test_sif import make_sif
+from ..listener import Said
 from ..planning.test_stage_image import solved
-from .test_store import Silent
 
-Shown = list[Silent]
+Shown = list[Said]
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def launched(image: Path) -> tuple[Recorded, Shown]:
 
     @contextmanager
     def display() -> Iterator[Progress]:
-        shown.append(Silent())
+        shown.append(Said())
         yield shown[-1]
 
     return recorded_digest.check(image, display), shown

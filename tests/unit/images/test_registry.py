@@ -22,7 +22,7 @@ from runners.images.registry import credentials, sources
 from runners.images.registry.registry_client import Blob, Registry
 
 from ..core.test_sif import make_sif
-from .test_store import Silent
+from ..listener import Said
 
 SIF = "application/vnd.sylabs.sif.layer.v1.sif"
 TOKEN = "a-token"
@@ -202,7 +202,7 @@ def test_a_cut_answer_is_no_image(
 ) -> None:
     monkeypatch.setattr(download, "WAITS", (0.0,))
     site.answers["/cut"] = (200, {"Content-Length": "1000"}, b"only this")
-    said = Silent()
+    said = Said()
     with pytest.raises(SystemFault, match="stopped after 9 bytes of"):
         download.from_web(f"http://{site.host}/cut", site.host, tmp_path / "part", 1000, said)
 
@@ -227,8 +227,8 @@ def test_of_an_answer_without_end_no_more_is_written_than_the_file_has(
     digest = offer(site, bytes(1 << 22))
     layer = Blob(digest, 1000, SIF)
     ways: list[Callable[[], object]] = [
-        lambda: download.from_web(f"http://{site.host}/endless", "x", part, 1000, Silent()),
-        lambda: sources.from_a_registry(registry(site), layer, part, Silent()),
+        lambda: download.from_web(f"http://{site.host}/endless", "x", part, 1000, Said()),
+        lambda: sources.from_a_registry(registry(site), layer, part, Said()),
     ]
     for number, way in enumerate(ways):
         part = tmp_path / f"part{number}"

@@ -15,25 +15,12 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
-from runners.core.progress import Progress
 from runners.core.text import utc
 from runners.images.store import images_lock, in_use, store
 from runners.images.store.store import Stored
 
 from ..core.test_sif import make_sif
-
-
-class Silent(Progress):
-    """Progress that keeps what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def begin(self, what: str, total: int | None = None) -> None:
-        self.said.append(what)
+from ..listener import Said
 
 
 @pytest.fixture
@@ -124,7 +111,7 @@ def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path:
 
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
     keep(images, "a")
-    with shared(store.pulls_lock(), Silent()), pytest.raises(Refused, match="a pull is going on"):
+    with shared(store.pulls_lock(), Said()), pytest.raises(Refused, match="a pull is going on"):
         in_use.prune(dry_run=False)
 
 
@@ -146,7 +133,7 @@ def test_an_abandoned_folder_is_swept(images: Path) -> None:
 
 
 def _work(number: int) -> tuple[int, int]:
-    with store.workplace("the same", Silent()) as folder:
+    with store.workplace("the same", Said()) as folder:
         before = len([path for path in store.pulls().iterdir() if path.is_dir()])
         (folder / "part").touch()
         time.sleep(0.01)
@@ -179,5 +166,5 @@ def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.rmdir()
     images.write_text("a file")
-    with pytest.raises(SystemFault, match="cannot write"), shared(store.pulls_lock(), Silent()):
+    with pytest.raises(SystemFault, match="cannot write"), shared(store.pulls_lock(), Said()):
         pass

@@ -198,17 +198,6 @@ def test_the_last_job_of_a_folder_of_runs(folder: Path) -> None:
     last.wait()
 
 
-def test_a_refusal_suggests_what_was_planned_and_works() -> None:
-    with pytest.raises(runners.Refused) as caught:
-        launch(nodes=3, controller="mpi")
-    for remedy in caught.value.remedies:
-        changed = {name.replace("-", "_"): value for name, value in remedy.options}
-        asked = {"nodes": 3, "controller": "mpi"}
-        kept = {name: value for name, value in asked.items() if name not in remedy.leave_out}
-        plan = runners.plan("train.py", **{**HERE, **kept, **changed})
-        assert not plan.refusals, remedy
-
-
 def test_a_plan_that_cannot_work_has_refusals_and_a_launch_raises_them(folder: Path) -> None:
     plan = runners.plan("train.py", **HERE, nodes=3)
     (refusal,) = plan.refusals

@@ -19,6 +19,7 @@ from runners.settings import suggest, trainers
 from runners.settings.sweep import SweepRequest, SweepRun
 
 from ..in_process import runner
+from ..listener import Told
 from ..programs import environment, program
 
 
@@ -118,12 +119,6 @@ def test_an_image_that_is_not_built_is_planned_from_its_definition_and_lock(
     assert brings in warning.remedies[0].text
 
 
-def test_the_same_image_is_refused_for_a_launch() -> None:
-    error = refused(image="horovod_cpu.sif")
-    assert "the image horovod_cpu.sif does not exist" in str(error)
-    assert [each.text for each in error.remedies] == ["runner build cpu"]
-
-
 def test_an_unknown_profile_and_an_unknown_image() -> None:
     error = refused(site="nosuch", image="zzz.sif")
     assert "nosuch" in error.what
@@ -162,16 +157,6 @@ def test_without_a_trainer(
     assert first == f"runner: {about}"
     assert "recipes.torch_mnist" in done.stdout
     assert done.returncode == 0
-
-
-class Told(Listener):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def tell(self, text: str) -> None:
-        self.lines.append(text)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +199,7 @@ def test_gather_tells_which_trainer_it_took() -> None:
     told = Told()
     made = gather.plan("", (), {"image": "horovod_gpu.sif"}, True, told)
     assert made.spec.trainer.typed == "torch_mnist"
-    assert told.lines[0].startswith("no trainer given: torch_mnist")
+    assert told.texts[0].startswith("no trainer given: torch_mnist")
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

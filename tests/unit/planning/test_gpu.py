@@ -224,13 +224,6 @@ def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None
     assert solver.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.vendor
 
 
-def test_gpus_for_an_image_that_cannot_use_them_are_refused() -> None:
-    image = replace(IMAGE, labels={**IMAGE.labels, "cuda.version": "none"})
-    (refusal,) = solver.solve(Case(replace(SPEC, image=image), SLURM)).refusals
-    assert "gpu.sif cannot use them" in refusal.what
-    assert not solver.solve(Case(replace(replace(SPEC, nv=False), image=image), SLURM)).gpus.vendor
-
-
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
     (tmp_path / ".singularity.d").mkdir()
     labels = {**IMAGE.labels, "horovod.version": "0.28.1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -157,18 +158,16 @@ def test_threads(
 # Adasum, where Horovod would break off
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 16])
-def test_adasum_takes_powers_of_two_with_mpi(size: int) -> None:
-    check(asked(adasum=True), replace(one_rank(size=size), controller="mpi"))
-
-
-@pytest.mark.parametrize("size", [3, 6, 12])
-def test_adasum_refuses_other_numbers_of_ranks(size: int) -> None:
-    with pytest.raises(UserError, match=rf"--adasum needs 2, 4, .* ranks, not {size}"):
-        check(asked(adasum=True), one_rank(size=size))
-    check(asked(), one_rank(size=size))
-
-
-def test_adasum_refuses_gloo() -> None:
-    with pytest.raises(UserError, match="--adasum needs the MPI controller"):
-        check(asked(adasum=True), one_rank(size=2))
+@pytest.mark.parametrize(
+    ("size", "controller", "refused"),
+    [
+        *[(size, "mpi", "") for size in (1, 2, 4, 16)],
+        *[(size, "mpi", rf"needs 2, 4, .* ranks, not {size}") for size in (3, 6, 12)],
+        (2, "gloo", "needs the MPI controller"),
+    ],
+)
+def test_adasum_takes_powers_of_two_with_mpi(size: int, controller: str, refused: str) -> None:
+    ranks = replace(one_rank(size=size), controller=controller)
+    check(asked(), ranks)
+    with pytest.raises(UserError, match=refused) if refused else nullcontext():
+        check(asked(adasum=True), ranks)

@@ -248,14 +248,6 @@ class TestPrivate:
         with pytest.raises(Refused, match="others could read the token"):
             private_folder.make(JobPaths(tmp_path))
 
-    def test_tokens_differ(self, tmp_path: Path) -> None:
-        for name in "ab":
-            (tmp_path / name).mkdir()
-            private_folder.make(JobPaths(tmp_path / name))
-        assert server_address.token(JobPaths(tmp_path / "a")) != server_address.token(
-            JobPaths(tmp_path / "b")
-        )
-
 
 def hello(environ: dict[str, Any], start: Any) -> list[bytes]:
     """An application that asks nobody who they are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -113,11 +112,6 @@ def test_a_variable_without_a_value_is_taken_from_here(monkeypatch: pytest.Monke
     monkeypatch.setenv("TOKEN_OF_MINE", "a=b\nc")
     assert request.parse_env("TOKEN_OF_MINE") == ("TOKEN_OF_MINE", "a=b\nc")
     assert request.parse_env("TOKEN_OF_MINE=") == ("TOKEN_OF_MINE", "")
-
-
-def test_a_request_is_a_value() -> None:
-    assert spec(nodes=2) == spec(nodes=2)
-    assert replace(spec(), name="x") != spec()
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(None, 2), ("4", None)])
