@@ -35,10 +35,10 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import HostMpi, Mpirun, Site
 from runners.core.trainer import Trainer, Tuning
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.script import render
 from runners.sites import load
+
+from .plans import planned
 
 EXPECTED = Path(__file__).parent / "expected"
 WHOLE = (
@@ -91,9 +91,7 @@ def made(site: str | None, image: str, facts: dict[str, str], **asked: Any) -> P
     libraries = asked.pop("libraries", None)
     facts_here = {"cwd": "/scratch/ada", "host_libraries": libraries}
     here = replace(here, profile=profile, environment={"USER": "ada"}, **facts_here)
-    return solver.solve(
-        Case(replace(replace(spec, **asked), image=ImageInfo(Path(image), facts)), here)
-    )
+    return planned(spec, here, **asked, image=ImageInfo(Path(image), facts))
 
 
 @cache

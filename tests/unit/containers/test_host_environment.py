@@ -34,9 +34,8 @@ from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.images.facts import environment_facts
 from runners.images.inspect import ImageFact
-from runners.planning import solver
-from runners.planning.case import Case
 
+from ..plans import planned
 from ..programs import program
 
 SPEC = JobSpec(
@@ -285,9 +284,7 @@ def test_what_an_environment_says_and_what_has_become_of_it(tmp_path: Path) -> N
         info = replace(
             info, path=SPEC.image.path, inspected=environment_facts.facts_now(info.labels)
         )
-        made = solver.solve(
-            Case(replace(replace(SPEC, runtime=RuntimeName.NONE), image=info), SITE)
-        )
+        made = planned(SPEC, SITE, runtime=RuntimeName.NONE, image=info)
         return " ".join(f"{refusal.what}: {refusal.evidence}" for refusal in made.refusals)
 
     assert refused("true") == ""
@@ -312,18 +309,13 @@ def test_its_modules_are_loaded_unless_the_user_names_others(
 
     def loaded(*asked: str) -> tuple[str, ...]:
         spec = replace(SPEC, runtime=RuntimeName.NONE, modules=asked)
-        return solver.solve(Case(replace(spec, image=info), SITE)).modules.names
+        return planned(spec, SITE, image=info).modules.names
 
     assert loaded() == ("gcc/12", "openmpi/4.1")
     assert loaded("openmpi/5") == ("gcc/12", "openmpi/5")
     assert environment_facts.facts_now({"modules": "gcc/13 openmpi/4.1"}) == {}
     gone = environment_facts.facts_now({"modules": "gcc/12 openmpi/4.1"})
     assert gone == {"modules.gone": "gcc/12 openmpi/4.1"}
-    made = solver.solve(
-        Case(
-            replace(replace(SPEC, runtime=RuntimeName.NONE), image=replace(info, inspected=gone)),
-            SITE,
-        )
-    )
+    made = planned(SPEC, SITE, runtime=RuntimeName.NONE, image=replace(info, inspected=gone))
     assert made.refusals[0].what.endswith("compiled with modules that are no longer available")
     assert "runner build env" in str(made.refusals[0].remedies[0])

@@ -25,9 +25,9 @@ from runners.core.quoting import Expanded
 from runners.core.site import Partition, Profile, Site
 from runners.core.trainer import Trainer
 from runners.data import find_data, pack
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.runtimes import command_lines
+
+from ..plans import planned
 
 
 def make_squashfs(path: Path, size: int = 200, there: int = 200) -> Path:
@@ -141,7 +141,7 @@ ONE, TWO = Dataset("a", Path("/d/a")), Dataset("b", Path("/d/b.sqsh"), squashfs=
 
 
 def solved(*data: Dataset, site: Site = SLURM, **changes: object) -> Plan:
-    return solver.solve(Case(replace(replace(SPEC, data=data, **changes), image=OURS), site))  # type: ignore[arg-type]
+    return planned(SPEC, site, data=data, **changes, image=OURS)
 
 
 @pytest.mark.parametrize(

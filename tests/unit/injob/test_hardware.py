@@ -6,7 +6,6 @@ import json
 import platform
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,8 @@ from runners.core.model import ImageInfo, JobSpec, Resources, RuntimeName, Sched
 from runners.core.site import Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import hardware
-from runners.planning import solver
-from runners.planning.case import Case
+
+from ..plans import planned
 
 IMAGE = ImageInfo(
     Path("/i.sif"),
@@ -94,9 +93,7 @@ def test_a_rank_on_an_old_cpu_is_refused_before_its_trainer(tmp_path: Path) -> N
 )
 def test_the_plan_has_the_nodes_asked(image: ImageInfo, controller: str, level: str) -> None:
     site = Site((SchedulerName.SLURM,), ("pmix",), RuntimeName.APPTAINER)
-    solved = solver.solve(
-        Case(replace(replace(SPEC, controller=Controller(controller)), image=image), site)
-    )
+    solved = planned(SPEC, site, controller=Controller(controller), image=image)
     assert solved.cpus.level == level
     found = [choice.evidence for choice in solved.choices if choice.id == "cpu-level"]
     assert found == (["its label cpu.level is x86-64-v3"] if level else [])

@@ -23,13 +23,12 @@ from runners.core.site import Site
 from runners.jobs import find_run
 from runners.launching import job_array, run_folder, submit
 from runners.launching.run_folder import Draft
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.schedulers import local, pbs, slurm, slurm_script
 from runners.script import render
 from runners.settings import suggest, sweep
 from runners.settings.sweep import SweepRequest, SweepRun
 
+from ..plans import planned
 from ..script.test_render import IMAGE, SITE, SPEC
 
 
@@ -38,7 +37,7 @@ def on(plan: Plan, scheduler: str) -> Plan:
 
 
 def made(folder: Path, site: Site = SITE, **changes: Any) -> Plan:
-    return solver.solve(Case(replace(replace(SPEC, runs_dir=folder, **changes), image=IMAGE), site))
+    return planned(SPEC, site, runs_dir=folder, **changes, image=IMAGE)
 
 
 def drafted(plans: Sequence[Plan], tasks: Sequence[int] | None = None) -> list[Draft]:

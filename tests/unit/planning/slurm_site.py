@@ -12,6 +12,8 @@ from runners.core.trainer import Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 
+from ..plans import planned
+
 SPEC = JobSpec(
     "job", ImageInfo(Path("/i/a.sif")), Trainer("t", None, Path("/t.py")), Resources(), Path("/r")
 )
@@ -33,7 +35,7 @@ SITE = Site(
 
 
 def solved(resources: Resources, site: Site = SITE, image: ImageInfo = IMAGE) -> Plan:
-    return solver.solve(Case(replace(replace(SPEC, resources=resources), image=image), site))
+    return planned(SPEC, site, resources=resources, image=image)
 
 
 def values(made: Plan) -> dict[str, str | float]:

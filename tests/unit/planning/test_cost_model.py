@@ -9,10 +9,10 @@ import pytest
 
 from runners.contract.enums import Controller
 from runners.core.model import Resources
-from runners.planning import cost_model, solver
-from runners.planning.case import Case
+from runners.planning import cost_model
 from runners.planning.cost_model import ONE_SERVER, PARALLEL
 
+from ..plans import planned
 from .test_wireup import NO_MPI, OPENMPI, SITE, SPEC
 
 PAGE = Path(__file__).parents[3] / "docs" / "measurements" / "scale.md"
@@ -39,7 +39,7 @@ def test_the_plan_says_what_many_ranks_cost_over_gloo() -> None:
     def warned(nodes: int, controller: str, image: object = OPENMPI) -> str:
         resources = Resources(nodes=nodes, ntasks_per_node=8)
         spec = replace(SPEC, controller=Controller(controller), resources=resources)
-        made = solver.solve(Case(replace(spec, image=image), SITE))  # type: ignore[arg-type]
+        made = planned(spec, SITE, image=image)
         said = [one for one in made.warnings if "Gloo rendezvous" in one.what]
         return " ".join(f"{one.what} {' '.join(map(str, one.remedies))}" for one in said)
 

@@ -22,6 +22,7 @@ from runners.core.trainer import Framework, Trainer
 from runners.planning import solver
 from runners.planning.case import Case
 
+from ..plans import planned
 from .slurm_site import IMAGE, INSIDE, SITE, SPEC, inside
 
 
@@ -40,7 +41,7 @@ def test_a_container_apart_has_its_own_shared_memory(
     trainer = Trainer("t", None, Path("/t.py"), trainer_args)
     resources = Resources(ntasks_per_node=tasks)
     spec = replace(SPEC, image=IMAGE, trainer=trainer, resources=resources, apptainer_args=args)
-    told = [each for each in solver.solve(Case(spec, SITE)).warnings if "/dev/shm" in each.what]
+    told = [each for each in planned(spec, SITE).warnings if "/dev/shm" in each.what]
     assert len(told) == bool(words)
     for warning in told:
         assert words in warning.what
@@ -110,7 +111,7 @@ def test_an_environment_without_the_trainers_framework() -> None:
     spec = replace(
         SPEC, runtime=RuntimeName.NONE, trainer=replace(SPEC.trainer, requires=Framework.PYTORCH)
     )
-    refusals = solver.solve(Case(replace(spec, image=bare), SITE)).refusals
+    refusals = planned(spec, SITE, image=bare).refusals
     assert "needs pytorch, which e does not have" in refusals[0].what
     install = command("/e/bin/python", "-m", "pip", "install", "torch")
     assert install in refusals[0].remedies

@@ -24,11 +24,10 @@ from runners.core.site import Partition, Site
 from runners.core.trainer import Trainer
 from runners.images import inspect
 from runners.injob.rank import hardware
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.sites import probe
 
 from ..injob import shim
+from ..plans import planned
 from ..programs import program
 from . import slurm_site
 
@@ -83,7 +82,7 @@ def test_versions_are_compared_as_numbers(version: str, minimum: str, expected: 
 
 
 def choices(spec: JobSpec, site: Site, image: ImageInfo = IMAGE) -> dict[str, tuple[Any, str]]:
-    found = solver.solve(Case(replace(spec, image=image), site)).choices
+    found = planned(spec, site, image=image).choices
     return {choice.id: (choice.value, choice.reason) for choice in found}
 
 
@@ -143,7 +142,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     version: str, image: ImageInfo, first: str | None, warned: bool
 ) -> None:
     site = replace(SLURM, apptainer=version)
-    made = solver.solve(Case(replace(SPEC, image=image), site))
+    made = planned(SPEC, site, image=image)
     found = {choice.id: choice for choice in made.choices}.get(ChoiceId.GPU_LIBRARIES)
     assert (found and found.value) == first
     if found:
@@ -154,7 +153,7 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     for warning in said:
         assert version in warning.what
         asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
-        again = solver.solve(Case(replace(replace(SPEC, env=(asked,)), image=image), site))
+        again = planned(SPEC, site, env=(asked,), image=image)
         assert {choice.id: choice.value for choice in again.choices}[
             ChoiceId.GPU_LIBRARIES
         ] == "host"
@@ -177,7 +176,7 @@ def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
 ) -> None:
     image = replace(ImageInfo(Path("/i/theirs.sif")), inspected={"rdma.libraries": libraries})
     asked = Resources(nodes=nodes, gpus_per_node=gpus)
-    made = solver.solve(Case(replace(SPEC, image=image, resources=asked), SLURM))
+    made = planned(SPEC, SLURM, image=image, resources=asked)
     said = [each for each in made.warnings if "theirs.sif has no libibverbs" in each.what]
     assert bool(said) is warned
     for warning in said:
@@ -210,9 +209,7 @@ def test_an_image_without_labels_needs_any_driver() -> None:
 
 
 def test_without_a_scheduler_an_old_driver_is_refused() -> None:
-    (refusal,) = solver.solve(
-        Case(replace(SPEC, image=IMAGE), replace(ALONE, driver="470.57.02"))
-    ).refusals
+    (refusal,) = planned(SPEC, replace(ALONE, driver="470.57.02"), image=IMAGE).refusals
     assert "too old for the CUDA in gpu.sif" in refusal.what
     assert "470.57.02" in refusal.evidence
     assert "525.60.13" in refusal.evidence
@@ -221,7 +218,7 @@ def test_without_a_scheduler_an_old_driver_is_refused() -> None:
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
     """As under WSL, where the library is there and /proc/driver/nvidia is not."""
-    assert solver.solve(Case(replace(SPEC, image=IMAGE), replace(ALONE, driver=""))).gpus.vendor
+    assert planned(SPEC, replace(ALONE, driver=""), image=IMAGE).gpus.vendor
 
 
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
@@ -388,11 +385,11 @@ def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
 ) -> None:
     asked = Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1")
     spec = replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, srun_args=args)
-    made = solver.solve(Case(spec, replace(slurm_site.SITE, slurm_version=version)))
+    made = planned(spec, replace(slurm_site.SITE, slurm_version=version))
     told = [each for each in made.warnings if "--gpus-per-task" in each.what]
     assert [list(map(str, each.remedies)) for each in told] == ([offers] if offers else [])
     one = replace(spec, resources=replace(asked, ntasks_per_node=1))
-    assert not solver.solve(Case(one, slurm_site.SITE)).warnings
+    assert not planned(one, slurm_site.SITE).warnings
 
 
 @pytest.mark.parametrize(
@@ -405,11 +402,8 @@ def test_a_script_of_torch_distributed_exchanges_by_its_own_backend(
     asked = Resources(
         partition="a100" if gpus else "cpu", gpus_per_node=gpus, ntasks_per_node=tasks
     )
-    made = solver.solve(
-        Case(
-            replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, trainer=trainer),
-            slurm_site.SITE,
-        )
+    made = planned(
+        slurm_site.SPEC, slurm_site.SITE, resources=asked, image=slurm_site.IMAGE, trainer=trainer
     )
     assert slurm_site.values(made)["gradient-transport"] == plane
     assert bool(made.refusals) is (gpus == "2")  # two ranks on one GPU
@@ -423,7 +417,7 @@ def test_ranks_share_a_gpu_where_nccl_is_told_to_allow_it() -> None:
         image=slurm_site.IMAGE,
         env=(("NCCL_MULTI_RANK_GPU_ENABLE", "1"),),
     )
-    made = solver.solve(Case(spec, slurm_site.SITE))
+    made = planned(spec, slurm_site.SITE)
     assert not made.refusals
     assert "4 ranks on a node with 2 GPUs share them" in " ".join(w.what for w in made.warnings)
 
@@ -453,7 +447,7 @@ def test_what_the_image_s_nccl_makes_of_mig_instances(
 ) -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "nccl.version": version})
     asked = Resources(gpus_per_node="1g.10gb:2", ntasks_per_node=2)
-    made = solver.solve(Case(replace(SPEC, image=image, resources=asked, env=env), SLURM))
+    made = planned(SPEC, SLURM, image=image, resources=asked, env=env)
     assert [each.what for each in made.warnings] == ([f"NCCL {told}"] if told else [])
 
 
@@ -465,12 +459,9 @@ def test_amd_gpus_get_rocm() -> None:
     assert made.gpus.vendor is GpuVendor.AMD
     asked = replace(slurm_site.SPEC, resources=Resources(gpus_per_node="8"))
     there = replace(slurm_site.SITE, partitions=(), amd=True)
-    assert (
-        solver.solve(Case(replace(asked, image=slurm_site.IMAGE), there)).gpus.vendor
-        is GpuVendor.AMD
-    )
+    assert planned(asked, there, image=slurm_site.IMAGE).gpus.vendor is GpuVendor.AMD
     named = replace(asked, nv=True, image=slurm_site.IMAGE)
-    assert solver.solve(Case(named, there)).gpus.vendor is GpuVendor.NVIDIA
+    assert planned(named, there).gpus.vendor is GpuVendor.NVIDIA
 
 
 def test_a_gpu_job_without_nccl_is_told() -> None:

@@ -18,6 +18,8 @@ from runners.planning import gpu_image, solver
 from runners.planning.case import Case
 from runners.planning.gpu_image import CUDA12, CUDA13
 
+from ..plans import planned
+
 CODE = "cuda.capabilities"
 GPU = ImageInfo(
     Path("/i/horovod_gpu.sif"),
@@ -122,7 +124,7 @@ def test_what_of_an_image_runs_on_a_gpu(number: str, image: ImageInfo, runs: str
 
 def solved(image: ImageInfo, gpus: str, partition: str, site: Site = SITE) -> Plan:
     resources = Resources(gpus_per_node=gpus, partition=partition)
-    return solver.solve(Case(replace(SPEC, image=image, resources=resources), site))
+    return planned(SPEC, site, image=image, resources=resources)
 
 
 def test_an_image_without_code_for_the_gpu_is_refused_with_the_one_that_has_it() -> None:

@@ -20,9 +20,9 @@ from runners.core.model import (
 from runners.core.site import HostMpi, Mpirun, Profile, Site
 from runners.core.trainer import Trainer
 from runners.injob import mpi_check
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.sites import find_host_mpi
+
+from ..plans import planned
 
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)
@@ -122,20 +122,13 @@ SITE = Site(
 
 def refusals(site: Site = SITE, facts: dict[str, str] = OURS, **changes: object) -> list[str]:
     spec = replace(SPEC, **changes)  # type: ignore[arg-type]
-    return [
-        r.what
-        for r in solver.solve(
-            Case(replace(spec, image=ImageInfo(SPEC.image.path, facts)), site)
-        ).refusals
-    ]
+    return [r.what for r in planned(spec, site, image=ImageInfo(SPEC.image.path, facts)).refusals]
 
 
 def test_it_chooses_mpi_and_the_libraries() -> None:
-    made = solver.solve(Case(replace(SPEC, image=ImageInfo(SPEC.image.path, OURS)), SITE))
+    made = planned(SPEC, SITE, image=ImageInfo(SPEC.image.path, OURS))
     assert (made.refusals, made.wireup.controller, made.host_mpi) == ((), "mpi", LIBRARIES)
-    without = solver.solve(
-        Case(replace(replace(SPEC, host_mpi=False), image=ImageInfo(SPEC.image.path, OURS)), SITE)
-    )
+    without = planned(SPEC, SITE, host_mpi=False, image=ImageInfo(SPEC.image.path, OURS))
     assert without.host_mpi is None
 
 

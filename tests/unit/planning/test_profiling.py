@@ -23,9 +23,9 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Site
 from runners.core.trainer import Profiling, Trainer
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.script import render
+
+from ..plans import planned
 
 NSYS = Profiling(
     "nsys profile -o {output}", "0", "/opt/nsight/1/bin/nsys", ("/opt/nsight/1", "/usr/bin")
@@ -37,7 +37,7 @@ SLURM = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 
 
 def solved(**changes: Any) -> Plan:
-    return solver.solve(Case(replace(SPEC, profiling=NSYS, **changes), SLURM))
+    return planned(SPEC, SLURM, profiling=NSYS, **changes)
 
 
 def test_the_tools_folder_is_mounted_and_system_folders_are_not() -> None:
@@ -78,7 +78,7 @@ def test_its_words_reach_the_shim_as_they_were_typed() -> None:
 def test_what_cannot_be_profiled_is_refused(
     changes: dict[str, Any], says: str, remedy: str
 ) -> None:
-    made = solver.solve(Case(replace(SPEC, **{"profiling": NSYS, **changes}), SLURM))
+    made = planned(SPEC, SLURM, **{"profiling": NSYS, **changes})
     (refusal,) = [one for one in made.refusals if "--profile" in one.what]
     assert says in refusal.what
     assert remedy in " ".join(map(str, refusal.remedies))

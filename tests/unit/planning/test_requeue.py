@@ -22,6 +22,7 @@ from runners.planning import solver
 from runners.planning.case import Case
 from runners.script import render
 
+from ..plans import planned
 from ..programs import program
 from ..script.test_render import IMAGE, SITE, SPEC
 from ..settings.test_request import spec as request_spec
@@ -31,9 +32,7 @@ NEW = replace(SITE, slurm_version="24.11.5")
 
 def made(slurm: str = "24.11.5", **changes: Any) -> Plan:
     site = replace(SITE, slurm_version=slurm)
-    return solver.solve(
-        Case(replace(replace(SPEC, **{"requeue": True, **changes}), image=IMAGE), site)
-    )
+    return planned(SPEC, site, **{"requeue": True, **changes}, image=IMAGE)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_where_signals_end_the_image_one_process_mounts_it_for_all_ranks_of_a_no
         (replace(SIGNALLED, image=IMAGE), LINUXPROC),  # a folder
         (SIGNALLED, replace(NEW, proctrack="proctrack/cgroup")),
     ):
-        assert solver.solve(Case(spec, site)).warnings == ()
+        assert planned(spec, site).warnings == ()
 
 
 # Ranks that save when they are asked to, or when Slurm tells them itself (`ended`).

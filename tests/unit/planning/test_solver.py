@@ -22,8 +22,9 @@ from runners.core.model import (
 from runners.core.plan import ChoiceId
 from runners.core.site import Profile, Site
 from runners.core.trainer import Framework, Trainer
-from runners.planning import execution, solver
-from runners.planning.case import Case
+from runners.planning import execution
+
+from ..plans import planned
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), Framework.PYTORCH)
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(), Path("/runs"))
@@ -82,7 +83,7 @@ NO_PMIX = replace(SLURM, mpi_types=("none", "pmi2"))
 def test_choices(
     spec: dict[str, Any], site: Site, image: ImageInfo, expected: tuple[str, ...]
 ) -> None:
-    made = solver.solve(Case(replace(replace(SPEC, **spec), image=image), site))
+    made = planned(SPEC, site, **spec, image=image)
     assert (
         made.launching.scheduler,
         made.launching.launcher,
@@ -123,7 +124,7 @@ def test_choices(
     ],
 )
 def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str) -> None:
-    refusals = solver.solve(Case(replace(replace(SPEC, **spec), image=image), site)).refusals
+    refusals = planned(SPEC, site, **spec, image=image).refusals
     assert words in " ".join(
         str(each) for one in refusals for each in (one.what, one.evidence, *one.remedies)
     )
@@ -131,11 +132,11 @@ def test_refusals(spec: dict[str, Any], site: Site, image: ImageInfo, words: str
 
 def test_slurm_fills_in_patterns() -> None:
     spec = replace(SPEC, output="%x.out", error="%x.err")
-    assert solver.solve(Case(spec, SLURM)).refusals == ()
+    assert planned(spec, SLURM).refusals == ()
 
 
 def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
-    made = solver.solve(Case(replace(SPEC, image=OURS), replace(SLURM, runtime=None)))
+    made = planned(SPEC, replace(SLURM, runtime=None), image=OURS)
     assert made.launching.runtime == "apptainer"
     assert any("assumed" in choice.reason for choice in made.choices)
 
@@ -152,7 +153,7 @@ def test_a_login_node_without_the_runtime_assumes_it_on_the_nodes() -> None:
     ],
 )
 def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bool) -> None:
-    made = solver.solve(Case(replace(SPEC, resources=resources, nv=nv, image=OURS), SLURM))
+    made = planned(SPEC, SLURM, resources=resources, nv=nv, image=OURS)
     assert made.gpus.vendor is (GpuVendor.NVIDIA if expected else None)
 
 
@@ -169,7 +170,7 @@ def test_nv_follows_the_gpus(resources: Resources, nv: bool | None, expected: bo
 )
 def test_no_trainer_brings_a_system_folder_of_the_host(file: str, binds: tuple[str, ...]) -> None:
     trainer = Trainer("t", None, Path(file))
-    made = solver.solve(Case(replace(SPEC, trainer=trainer, image=OURS), SLURM))
+    made = planned(SPEC, SLURM, trainer=trainer, image=OURS)
     assert tuple(bind.source for bind in made.binds) == binds
 
 
@@ -180,7 +181,7 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
         Dataset("images", Path("/scratch/images.sqsh"), squashfs=True),
     )
     spec = replace(SPEC, data=data, trainer=trainer)
-    assert solver.solve(Case(replace(spec, image=OURS), SLURM)).binds == (
+    assert planned(spec, SLURM, image=OURS).binds == (
         BindMount("/scratch/tokens", "/data/tokens", True),
         BindMount("/scratch/images.sqsh", "/data/images", True, "/"),
         BindMount("/home/ada", "/home/ada"),
@@ -188,26 +189,24 @@ def test_binds_of_data_and_of_the_users_own_file() -> None:
 
 
 def test_a_recipe_that_the_image_lacks_is_brought_along() -> None:
-    assert not solver.solve(Case(replace(SPEC, image=OURS), SLURM)).brings_recipe
-    assert solver.solve(Case(replace(SPEC, image=FOREIGN), SLURM)).brings_recipe
+    assert not planned(SPEC, SLURM, image=OURS).brings_recipe
+    assert planned(SPEC, SLURM, image=FOREIGN).brings_recipe
 
 
 def test_a_copied_recipe_finds_what_recipes_share() -> None:
     copied = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py"), uses_recipes=True))
     plain = replace(SPEC, trainer=Trainer("mine", None, Path("/mine.py")))
-    assert solver.solve(Case(replace(copied, image=FOREIGN), SLURM)).brings_recipe
-    assert not solver.solve(Case(replace(copied, image=OURS), SLURM)).brings_recipe
-    assert not solver.solve(Case(replace(plain, image=FOREIGN), SLURM)).brings_recipe
+    assert planned(copied, SLURM, image=FOREIGN).brings_recipe
+    assert not planned(copied, SLURM, image=OURS).brings_recipe
+    assert not planned(plain, SLURM, image=FOREIGN).brings_recipe
 
 
 def test_an_image_for_another_machine() -> None:
     arm = replace(OURS, architecture="arm64")
     here = replace(SLURM, architecture="amd64")
-    (refusal,) = solver.solve(
-        Case(replace(replace(SPEC, scheduler=SchedulerName.LOCAL), image=arm), here)
-    ).refusals
+    (refusal,) = planned(SPEC, here, scheduler=SchedulerName.LOCAL, image=arm).refusals
     assert "is for arm64 and this machine is amd64" in refusal.what
-    made = solver.solve(Case(replace(SPEC, image=arm), here))
+    made = planned(SPEC, here, image=arm)
     reasons = {choice.id: choice.reason for choice in made.choices}
     assert reasons[ChoiceId.ARCHITECTURE] == "this machine is amd64, the nodes must be arm64"
 
@@ -216,7 +215,7 @@ def test_each_variable_of_the_users_that_wins_is_told_once() -> None:
     """Whichever step sets one of that name: threads first, to resume last."""
     own = {"OMP_NUM_THREADS": "7", "PMIX_MCA_gds": "ds21", "RESUME": "never", "USER": "ada"}
     site = replace(SLURM, environment=own)
-    made = solver.solve(Case(replace(SPEC, image=OURS, requeue=True), site))
+    made = planned(SPEC, site, image=OURS, requeue=True)
     kept = [one.what for one in made.warnings if one.what.endswith(" is kept")]
     assert kept == [f"your {name}={own[name]} is kept" for name in list(own)[:3]]
 
@@ -232,5 +231,5 @@ def test_the_image_is_looked_for_by_the_runtime_that_is_then_planned() -> None:
     assert expected(None, None, queue) is RuntimeName.APPTAINER
     for site in (queue, here, Site(), Site(profile=profile)):
         for scheduler in (None, SchedulerName.LOCAL):
-            made = solver.solve(Case(replace(SPEC, scheduler=scheduler), site))
+            made = planned(SPEC, site, scheduler=scheduler)
             assert expected(None, scheduler, site) == made.launching.runtime

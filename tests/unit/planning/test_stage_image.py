@@ -31,10 +31,9 @@ from runners.core.trainer import Trainer
 from runners.images import container_runtime
 from runners.injob.stage import image, job_folder, node
 from runners.injob.stage.node import NotStaged
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.script import render
 
+from ..plans import planned
 from ..programs import program
 
 FACTS = {"horovod.controllers": "gloo", "recipes": "torch_mnist"}
@@ -59,7 +58,7 @@ def solved(
         stage_image=None if asked == "auto" else ImageAccess(asked),
         resources=Resources(nodes=nodes),
     )
-    return solver.solve(Case(replace(spec, **more), site))  # type: ignore[arg-type]
+    return planned(spec, site, **more)
 
 
 def said(made: Plan) -> str:
@@ -120,7 +119,7 @@ def test_auto_shares_a_mount(
 ) -> None:
     asked = Resources(nodes=nodes, ntasks=ranks)
     spec = replace(SPEC, image=image, stage_image=None, resources=asked)
-    made = solver.solve(Case(spec, site))
+    made = planned(spec, site)
     assert made.staging.image == form
     assert ("share the cache of one squashfuse" in said(made)) == (form == "mount")
 

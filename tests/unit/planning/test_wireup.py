@@ -22,8 +22,8 @@ from runners.core.model import (
 from runners.core.plan import Plan
 from runners.core.site import Mpirun, Site
 from runners.core.trainer import Trainer
-from runners.planning import solver
-from runners.planning.case import Case
+
+from ..plans import planned
 
 TWO_NODES = Resources(nodes=2, ntasks_per_node=2)
 SPEC = JobSpec(
@@ -53,7 +53,7 @@ def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) ->
     spec = replace(
         SPEC, controller=Controller(controller), mpi=mpi, launcher=LauncherName(launcher)
     )
-    return solver.solve(Case(replace(spec, image=image), SITE))
+    return planned(spec, SITE, image=image)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_two_nodes(
 
 @pytest.mark.parametrize(("image", "mpi"), [(OPENMPI, "pmix"), (MPICH, "pmi2"), (UNKNOWN, "pmix")])
 def test_the_type_that_goes_with_the_images_mpi(image: ImageInfo, mpi: str) -> None:
-    made = solver.solve(Case(replace(SPEC, image=image, controller=Controller.MPI), SITE))
+    made = planned(SPEC, SITE, image=image, controller=Controller.MPI)
     assert made.wireup.mpi == mpi
     assert not made.refusals
 
@@ -108,9 +108,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
     world: ProcessGroup | None, options: dict[str, Any], works: bool
 ) -> None:
     trainer = Trainer("recipe", "recipes.recipe", None, world=world)
-    made = solver.solve(
-        Case(replace(replace(SPEC, trainer=trainer, **options), image=OPENMPI), SITE)
-    )
+    made = planned(SPEC, SITE, trainer=trainer, **options, image=OPENMPI)
     assert [refusal.what for refusal in made.refusals] == (
         [] if works else [f"recipe creates its process group with {world}"]
     )
@@ -123,7 +121,7 @@ def test_a_recipe_is_refused_where_its_framework_is_told_of_no_other_rank(
 def test_a_recipe_of_one_process_has_one_rank(ranks: int, works: bool) -> None:
     trainer = Trainer("tokenize", "recipes.tokenize", None, world=ProcessGroup.NONE)
     spec = replace(SPEC, trainer=trainer, resources=Resources(nodes=ranks))
-    made = solver.solve(Case(replace(spec, image=OPENMPI), SITE))
+    made = planned(spec, SITE, image=OPENMPI)
     refused = [] if works else ["tokenize is one process, and 2 ranks are asked for"]
     assert [refusal.what for refusal in made.refusals] == refused
     assert made.wireup.controller is Controller.NONE
@@ -134,7 +132,7 @@ def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
     spec = replace(
         SPEC, trainer=Trainer("recipe", "recipes.recipe", None, world=ProcessGroup.HOROVOD)
     )
-    made = solver.solve(Case(replace(spec, image=foreign("", horovod_version="none")), SITE))
+    made = planned(spec, SITE, image=foreign("", horovod_version="none"))
     (refusal,) = made.refusals
     assert (
         refusal.what == "recipe creates its process group with Horovod, which a.sif does not have"
@@ -143,7 +141,7 @@ def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:
 
 
 def test_an_unknown_image_gets_gloo_and_the_reason_why_it_is_unknown() -> None:
-    made = solver.solve(Case(replace(SPEC, image=UNKNOWN), SITE))
+    made = planned(SPEC, SITE, image=UNKNOWN)
     assert made.wireup.controller == "gloo"
     (choice,) = [c for c in made.choices if c.id == "controller"]
     assert "nothing can be run in it" in choice.evidence
@@ -165,7 +163,7 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
         launcher=LauncherName.HOROVODRUN,
         runtime=RuntimeName.PODMAN,
     )
-    refusal = solver.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals[0]
+    refusal = planned(spec, SITE, image=OPENMPI).refusals[0]
     assert "ssh" in refusal.what
     assert str(refusal.remedies[0]) == "--launcher srun"
     alone = replace(
@@ -174,7 +172,7 @@ def test_horovodrun_reaches_other_nodes_where_the_job_can_have_an_ssh() -> None:
         launcher=LauncherName.HOROVODRUN,
         controller=Controller.GLOO,
     )
-    made = solver.solve(Case(replace(alone, image=OPENMPI), SITE))
+    made = planned(alone, SITE, image=OPENMPI)
     assert not made.refusals
     assert not made.ssh
 
@@ -192,14 +190,12 @@ def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
     changes: dict[str, Any], resources: Resources, remedy: str
 ) -> None:
     spec = replace(SPEC, launcher=LauncherName.TORCHRUN, resources=resources, **changes)
-    refusals = solver.solve(Case(replace(spec, image=OPENMPI), SITE)).refusals
+    refusals = planned(spec, SITE, image=OPENMPI).refusals
     assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
 
 
 def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:
-    made = solver.solve(
-        Case(replace(replace(SPEC, launcher=LauncherName.TORCHRUN), image=OPENMPI), SITE)
-    )
+    made = planned(SPEC, SITE, launcher=LauncherName.TORCHRUN, image=OPENMPI)
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", None, ())
 
 
@@ -208,11 +204,11 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     assert (
         "every rank would be alone (world size 1)"
-        in solver.solve(Case(replace(spec, image=OPENMPI), hydra)).refusals[0].what
+        in planned(spec, hydra, image=OPENMPI).refusals[0].what
     )
-    assert not solver.solve(Case(replace(spec, image=MPICH), hydra)).refusals
+    assert not planned(spec, hydra, image=MPICH).refusals
     nothing = replace(SITE, mpirun=None)
-    assert "no mpirun" in solver.solve(Case(replace(spec, image=OPENMPI), nothing)).refusals[0].what
+    assert "no mpirun" in planned(spec, nothing, image=OPENMPI).refusals[0].what
 
 
 @pytest.mark.parametrize(
@@ -230,9 +226,7 @@ def test_mpirun_of_another_mpi_and_none_at_all() -> None:
 def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool) -> None:
     spec = replace(SPEC, launcher=LauncherName.MPIRUN, controller=Controller.MPI)
     inside = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version=image, pmix_version="4.2.2")
-    made = solver.solve(
-        Case(replace(spec, image=inside), replace(SITE, mpirun=Mpirun(MpiFlavour.OPEN_MPI, host)))
-    )
+    made = planned(spec, replace(SITE, mpirun=Mpirun(MpiFlavour.OPEN_MPI, host)), image=inside)
     assert (not made.refusals) is works
     if not works:
         assert f"mpirun of Open MPI {host} starts" in made.refusals[0].what
@@ -260,7 +254,7 @@ def test_generations_of_open_mpi_under_mpirun(image: str, host: str, works: bool
     ],
 )
 def test_what_mpi_in_containers_needs(image: ImageInfo, names: set[str]) -> None:
-    made = solver.solve(Case(replace(replace(SPEC, controller=Controller.MPI), image=image), SITE))
+    made = planned(SPEC, SITE, controller=Controller.MPI, image=image)
     assert {v.name for v in made.variables} == {*names, "OMP_NUM_THREADS"}
 
 
@@ -269,7 +263,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
     def warned(version: str, device: str) -> bool:
         image = foreign("mpi", mpi_flavour="mpich", mpi_version=version, mpi_device=device)
         spec = replace(SPEC, controller=Controller.MPI, runtime=runtime)
-        warnings = solver.solve(Case(replace(spec, image=image), SITE)).warnings
+        warnings = planned(spec, SITE, image=image).warnings
         return any("may hang in MPI_Finalize" in one.what for one in warnings)
 
     assert warned("4.0.2", "ch4:ucx")
@@ -278,7 +272,7 @@ def test_an_mpich_that_may_hang_is_told(runtime: RuntimeName) -> None:
 
 
 def test_an_image_without_horovod_has_no_controller() -> None:
-    made = solver.solve(Case(replace(SPEC, image=foreign("", horovod_version="none")), SITE))
+    made = planned(SPEC, SITE, image=foreign("", horovod_version="none"))
     assert (made.wireup.controller, made.warnings, made.refusals) == ("none", (), ())
 
 
@@ -287,7 +281,7 @@ def test_without_a_controller_srun_offers_what_the_images_mpi_speaks(
     image: ImageInfo, mpi: str
 ) -> None:
     """For programs that use it themselves, as mpi4py does."""
-    made = solver.solve(Case(replace(replace(SPEC, controller=Controller.NONE), image=image), SITE))
+    made = planned(SPEC, SITE, controller=Controller.NONE, image=image)
     assert (made.wireup.controller, made.wireup.mpi, made.refusals) == ("none", mpi, ())
 
 
@@ -299,8 +293,6 @@ def test_an_option_without_effect_is_told() -> None:
 
 def test_a_slurm_that_did_not_answer_is_told_and_does_not_stop_the_plan() -> None:
     deaf = replace(SITE, mpi_types=(), problems=("sinfo: no answer within 10 s",))
-    made = solver.solve(
-        Case(replace(replace(SPEC, controller=Controller.MPI), image=OPENMPI), deaf)
-    )
+    made = planned(SPEC, deaf, controller=Controller.MPI, image=OPENMPI)
     assert made.wireup.mpi == "pmix"
     assert [one.what for one in made.warnings] == ["sinfo: no answer within 10 s"]

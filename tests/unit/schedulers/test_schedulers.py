@@ -18,13 +18,12 @@ from runners.core.shell import Result
 from runners.core.site import Site
 from runners.jobs import job_status
 from runners.jobs.job_status import status
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub
 from runners.schedulers.allocation import SCHEDULER as allocation
 from runners.schedulers.base import clock, limit_seconds
 
 from .. import scripts
+from ..plans import planned
 from ..programs import program
 
 PBS, COBALT = pbs.SCHEDULER, cobalt.SCHEDULER
@@ -208,7 +207,7 @@ def test_states_of_cobalt() -> None:
 
 def test_cobalt_is_told_from_pbs_although_both_have_a_qsub() -> None:
     here = Site((SchedulerName.PBS, SchedulerName.COBALT), runtime=RuntimeName.SINGULARITY)
-    made = solver.solve(Case(replace(POLARIS.spec, host_mpi=False), here))
+    made = planned(POLARIS.spec, here, host_mpi=False)
     assert made.launching.scheduler == "cobalt"
 
 

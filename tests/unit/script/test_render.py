@@ -35,14 +35,13 @@ from runners.core.site import Site
 from runners.core.trainer import Trainer
 from runners.injob.rank import trainer_command
 from runners.launching import private_folder
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.runtimes import RUNTIMES, command_lines
 from runners.schedulers import CAPABILITIES, slurm, slurm_script
 from runners.script import environment, render
 from runners.script.launchers import LAUNCHERS
 
 from .. import scripts
+from ..plans import planned
 from ..programs import program
 
 SITE = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
@@ -58,7 +57,7 @@ PATHS = JobPaths(Path("/runs/torch_mnist-1"))
 
 
 def made(**changes: object) -> Plan:
-    return solver.solve(Case(replace(replace(SPEC, **changes), image=IMAGE), SITE))  # type: ignore[arg-type]
+    return planned(SPEC, SITE, **changes, image=IMAGE)
 
 
 @pytest.mark.parametrize("name", [*sorted(scripts.jobs())])
@@ -230,7 +229,7 @@ def test_srun_takes_no_request_of_others_for_its_own(tmp_path: Path) -> None:
     within = replace(SITE, allocation="7", allocated_nodes=2)
     resources = replace(SPEC.resources, gpus_per_task="1", ntasks=4)
     spec = replace(SPEC, image=IMAGE, scheduler=SchedulerName.ALLOCATION, resources=resources)
-    job = solver.solve(Case(spec, within))
+    job = planned(spec, within)
     text = render.render(job, JobPaths(tmp_path), str(tmp_path))
     argv, seen = run_script(tmp_path, text, {**outer, "SLURM_JOB_ID": "7"})
     assert not set(outer) & set(seen)
@@ -260,7 +259,7 @@ def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
 def test_mpi_and_gpu_show_in_the_command() -> None:
     image = ImageInfo(IMAGE.path, {"horovod.controllers": "mpi", "pmix.version": "4.2.2"})
     spec = replace(SPEC, resources=Resources(nodes=2, gpus_per_node="4", ntasks_per_node=4))
-    text = render.render(solver.solve(Case(replace(spec, image=image), SITE)), PATHS, "/w")
+    text = render.render(planned(spec, SITE, image=image), PATHS, "/w")
     assert "srun --mpi=pmix " in text
     assert "apptainer exec --nv " in text
     assert "#SBATCH --gpus-per-node=4" in text

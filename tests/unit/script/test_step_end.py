@@ -16,10 +16,9 @@ from runners.core.job_record import JobPaths
 from runners.core.model import LauncherName
 from runners.core.plan import Plan
 from runners.core.site import Profile
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.script import render
 
+from ..plans import planned
 from ..programs import program
 from .test_render import IMAGE, SITE, SPEC
 
@@ -37,10 +36,9 @@ exit {code}
 """
 
 
-def planned(seconds: int = 1, **changes: Any) -> Plan:
+def warned(seconds: int = 1, **changes: Any) -> Plan:
     profile = Profile("here", step_end_seconds=seconds)
-    spec = replace(replace(SPEC, **changes), image=IMAGE)
-    return solver.solve(Case(spec, replace(SITE, profile=profile)))
+    return planned(SPEC, replace(SITE, profile=profile), **changes, image=IMAGE)
 
 
 def ended(folder: Path, plan: Plan, writes: str, tenths: int, code: int = 7) -> tuple[int, str]:
@@ -58,7 +56,7 @@ def ended(folder: Path, plan: Plan, writes: str, tenths: int, code: int = 7) -> 
 @pytest.mark.parametrize("signal", [None, 60])
 def test_it_is_ended_and_the_failure_stays_on_record(tmp_path: Path, signal: int | None) -> None:
     began = time.monotonic()
-    code, out = ended(tmp_path, planned(signal=signal), "", 400)
+    code, out = ended(tmp_path, warned(signal=signal), "", 400)
     assert time.monotonic() - began < 30
     assert code != 0
     assert "its step does not end" in out
@@ -68,12 +66,12 @@ def test_it_is_ended_and_the_failure_stays_on_record(tmp_path: Path, signal: int
 
 def test_it_is_left_alone_while_anything_is_written(tmp_path: Path) -> None:
     """A checkpoint, say."""
-    code, out = ended(tmp_path, planned(), "echo >> checkpoint", 40)
+    code, out = ended(tmp_path, warned(), "echo >> checkpoint", 40)
     assert (code, out) == (7, "")
 
 
 def test_a_step_that_ends_by_itself_leaves_no_word(tmp_path: Path) -> None:
-    assert ended(tmp_path, planned(300), "", 1, code=0) == (0, "")
+    assert ended(tmp_path, warned(300), "", 1, code=0) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -85,5 +83,5 @@ def test_a_step_that_ends_by_itself_leaves_no_word(tmp_path: Path) -> None:
     ],
 )
 def test_nor_is_it_where_ranks_may_go_on(changes: dict[str, Any]) -> None:
-    text = render.render(planned(**changes), JobPaths(Path("/r")), "/")
+    text = render.render(warned(**changes), JobPaths(Path("/r")), "/")
     assert "stuck" not in text

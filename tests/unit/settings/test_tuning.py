@@ -24,11 +24,10 @@ from runners.core.plan import Plan
 from runners.core.quoting import Expanded
 from runners.core.site import Site
 from runners.core.trainer import Trainer, Tuning
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.script.environment import exports
 from runners.settings import config, tuning
 
+from ..plans import planned
 from ..scripts import OURS
 
 SPEC = JobSpec(
@@ -37,9 +36,8 @@ SPEC = JobSpec(
 SLURM = Site((SchedulerName.SLURM,), ("none", "pmix"), RuntimeName.APPTAINER)
 
 
-def planned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
-    made = replace(SPEC, tuning=asked, **spec)  # type: ignore[arg-type]
-    return solver.solve(Case(replace(made, image=ImageInfo(Path("/i/a.sif"), OURS)), site))
+def tuned(asked: Tuning, site: Site = SLURM, **spec: object) -> Plan:
+    return planned(SPEC, site, tuning=asked, image=ImageInfo(Path("/i/a.sif"), OURS), **spec)
 
 
 def horovod(made: Plan) -> dict[str, str]:
@@ -48,7 +46,7 @@ def horovod(made: Plan) -> dict[str, str]:
 
 def test_options_become_horovods_variables() -> None:
     asked = Tuning("trace.json", True, 64, 2.5, 90)
-    assert horovod(planned(asked, controller=Controller.GLOO)) == {
+    assert horovod(tuned(asked, controller=Controller.GLOO)) == {
         "HOROVOD_TIMELINE": "$run/trace.json",
         "HOROVOD_AUTOTUNE": "1",
         "HOROVOD_AUTOTUNE_LOG": "$run/autotune.csv",
@@ -59,7 +57,7 @@ def test_options_become_horovods_variables() -> None:
 
 
 def test_each_is_told_with_its_reason() -> None:
-    made = planned(Tuning(cycle_time_ms=0.5))
+    made = tuned(Tuning(cycle_time_ms=0.5))
     assert ("cycle-time-ms", 0.5, "as requested") in [
         (c.id, c.value, c.reason) for c in made.choices
     ]
@@ -67,7 +65,7 @@ def test_each_is_told_with_its_reason() -> None:
 
 def test_what_the_user_has_exported_is_kept_and_told() -> None:
     site = replace(SLURM, environment={"HOROVOD_CYCLE_TIME": "7"})
-    made = planned(Tuning(cycle_time_ms=0.5), site)
+    made = tuned(Tuning(cycle_time_ms=0.5), site)
     assert "your HOROVOD_CYCLE_TIME=7 is kept" in [one.what for one in made.warnings]
     line = dict(exports(made, "/r/t-1"))["HOROVOD_CYCLE_TIME"]
     assert bash(f"HOROVOD_CYCLE_TIME=7; echo {line}") == "7"
@@ -75,7 +73,7 @@ def test_what_the_user_has_exported_is_kept_and_told() -> None:
 
 
 def test_a_timeline_lies_in_the_runs_folder_however_that_is_called() -> None:
-    line = dict(exports(planned(Tuning("t.json")), "/r"))["HOROVOD_TIMELINE"]
+    line = dict(exports(tuned(Tuning("t.json")), "/r"))["HOROVOD_TIMELINE"]
     assert bash(f"run='/a b/$(c)'; echo {line}") == "/a b/$(c)/t.json"
 
 
@@ -85,7 +83,7 @@ def bash(command: str) -> str:
 
 
 def test_a_timeline_elsewhere_is_bound(tmp_path: Path) -> None:
-    made = planned(Tuning(f"{tmp_path}/t.json"))
+    made = tuned(Tuning(f"{tmp_path}/t.json"))
     assert BindMount(str(tmp_path), str(tmp_path)) in made.binds
     assert horovod(made)["HOROVOD_TIMELINE"] == f"{tmp_path}/t.json"
     assert not isinstance(horovod(made)["HOROVOD_TIMELINE"], Expanded)
@@ -93,10 +91,8 @@ def test_a_timeline_elsewhere_is_bound(tmp_path: Path) -> None:
 
 def test_a_start_timeout_reaches_who_waits() -> None:
     asked = Tuning(start_timeout=90)
-    assert any(
-        "no effect" in one.what for one in planned(asked, controller=Controller.MPI).warnings
-    )
-    made = planned(asked, launcher=LauncherName.HOROVODRUN, controller=Controller.MPI)
+    assert any("no effect" in one.what for one in tuned(asked, controller=Controller.MPI).warnings)
+    made = tuned(asked, launcher=LauncherName.HOROVODRUN, controller=Controller.MPI)
     assert horovod(made) == {"HOROVOD_START_TIMEOUT": "90"}
     assert not any("no effect" in one.what for one in made.warnings)
 

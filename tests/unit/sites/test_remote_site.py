@@ -7,18 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runners.contract.enums import Controller
 from runners.core.model import ImageInfo, SchedulerName
-from runners.planning import solver
-from runners.planning.case import Case
 from runners.sites import find_site, load
 
 from .. import scripts
+from ..plans import planned
 from ..programs import program
 from .profiles import environment, job, shipped, write
 
@@ -154,9 +152,7 @@ def there(name: str, **asked: object) -> list[str]:
     """Return what is refused in a job for a site that is elsewhere."""
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
-    made = solver.solve(
-        Case(replace(spec, image=ImageInfo(Path("/i.sif"))), find_site.remote(profile, "/root"))
-    )
+    made = planned(spec, find_site.remote(profile, "/root"), image=ImageInfo(Path("/i.sif")))
     return [refusal.what for refusal in made.refusals]
 
 
