@@ -116,6 +116,7 @@ def test_cpu_is_the_listed_image_of_this_version(
     said = desk.refused(USAGE, "cpu", "--arch", "ppc64le")
     assert f"{source} has no horovod_cpu {__version__} for ppc64le" in said
     assert f"lists {__version__} for {architecture()}" in said
+    assert "try: runner build cpu" in said
     assert f"has no horovod_gpu {__version__}" in desk.refused(USAGE, "gpu")
     assert "has no prebuilt.toml" in desk.refused(
         USAGE, "cpu", env={"RUNNER_IMAGES_SOURCE": desk.folder}

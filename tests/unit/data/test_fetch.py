@@ -123,13 +123,6 @@ def test_what_cannot_be_had_leaves_nothing(
     assert leftovers(tmp_path) == ["one.lock"]
 
 
-def test_the_next_address_is_tried(web: Web) -> None:
-    done = web.fetch(web.entry("missing", "wrong", "ok"))
-    assert done.fresh
-    assert [line.split()[0] for line in web.asked] == ["missing", "wrong", "ok"]
-    assert any("cannot be had; trying the next address" in line for line in web.say.said)
-
-
 def test_no_address_has_it(web: Web) -> None:
     with pytest.raises(NotVerified) as error:
         web.fetch(web.entry("missing", "wrong"))
@@ -148,18 +141,6 @@ def test_a_server_that_is_not_there(web: Web) -> None:
     web.server.server_close()
     with pytest.raises(SystemFault, match="does not answer"):
         web.fetch(web.entry("ok"))
-
-
-def test_two_at_once_download_once(web: Web) -> None:
-    done: list[fetch.Fetched] = []
-    entry = web.entry("slow")
-    both = [threading.Thread(target=lambda: done.append(web.fetch(entry))) for _ in range(2)]
-    for thread in both:
-        thread.start()
-    for thread in both:
-        thread.join()
-    assert sorted(one.fresh for one in done) == [False, True]
-    assert web.asked == ["slow a.bin"]
 
 
 def test_not_by_each_rank(web: Web) -> None:

@@ -114,20 +114,6 @@ def test_measured(here: Path) -> None:
     assert find_data.measured(one, seconds=-1).at_least
 
 
-NAMES = ["a b", "a,b", "a:b", 'a"b', "a\nb", "é☃", "it's", "$(x)"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_binds_of_squashfs_files_with_odd_names(name: str) -> None:
-    argv = command_lines.bind_option(BindMount(f"/d/{name}", "/data/n", True, "/"))
-    if set(name) & set(',:"\n'):
-        quoted = f"source=/d/{name}".replace('"', '""')
-        quoted = f'"{quoted}"' if set(name) & set(',"\n') else quoted
-        assert argv == ["--mount", f"type=bind,{quoted},destination=/data/n,image-src=/,ro"]
-    else:
-        assert argv == ["--bind", f"/d/{name}:/data/n:image-src=/,ro"]
-
-
 def test_what_the_job_knows_alone_stays_for_its_shell() -> None:
     (_, bind) = command_lines.bind_option(BindMount(Expanded("$stage/n"), "/data/n", True))
     assert isinstance(bind, Expanded)

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from runners.cli.images.pull import pull_command
 from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.progress import Progress
-from runners.core.version import __version__
 from runners.images import local_image, prebuilt, prebuilt_list
 from runners.images.prebuilt import PrebuiltSource
 from runners.images.prebuilt_list import PrebuiltImage
@@ -32,12 +31,6 @@ def test_the_nearest_source_wins(env: dict[str, str]) -> None:
     assert prebuilt.source(env).text == "oras://example.org/team"
     env["RUNNER_IMAGES_SOURCE"] = "/shared/images"
     assert prebuilt.source(env) == ("/shared/images", "RUNNER_IMAGES_SOURCE")
-
-
-def test_a_site_has_a_source_for_all_its_users(tmp_path: Path) -> None:
-    (tmp_path / "here.toml").write_text('title = "Here"\n[images]\nsource = "/shared/images"\n')
-    env = {"RUNNER_SITES_PATH": str(tmp_path), "RUNNER_SITE": "here", "XDG_CONFIG_HOME": "/none"}
-    assert prebuilt.source(env) == ("/shared/images", "site here")
 
 
 @pytest.mark.parametrize(
@@ -84,22 +77,6 @@ def test_a_list_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "prebuilt.toml").stat().st_mode & 0o777 == 0o644
 
 
-def test_the_image_of_this_version_and_architecture_is_found(tmp_path: Path) -> None:
-    image = PrebuiltImage(CPU, __version__, "arm64", DIGEST)
-    source = listed(tmp_path, image, PrebuiltImage(CPU, "0.0.9", "amd64", DIGEST))
-    path = tmp_path / f"{CPU}-{__version__}-arm64.sif"
-    path.touch()
-    found, its_image = prebuilt_list.find(source, CPU, "arm64", False)
-    assert (found.path, its_image) == (path, image)
-    with pytest.raises(NotFound) as missing:
-        prebuilt_list.find(source, CPU, "amd64", False)
-    assert f"has no {CPU} {__version__} for amd64" in str(missing.value)
-    assert f"lists 0.0.9 for amd64, {__version__} for arm64" in str(missing.value)
-    assert str(missing.value.remedies[0]).startswith("runner build cpu")
-    with pytest.raises(NotFound, match="lists no such image"):
-        prebuilt_list.find(source, GPU, "amd64", False)
-
-
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
@@ -122,19 +99,6 @@ def test_a_file_that_is_no_list(
     with pytest.raises(error) as refused:
         prebuilt_list.read(str(tmp_path), False)
     assert says in str(refused.value)
-
-
-def test_a_list_that_everybody_may_write_does_not_count(tmp_path: Path) -> None:
-    listed(tmp_path)
-    assert prebuilt_list.read(str(tmp_path), False) == ()
-    (tmp_path / "prebuilt.toml").chmod(0o666)
-    with pytest.raises(UsageError, match="other users could have written it"):
-        prebuilt_list.read(str(tmp_path), False)
-
-
-def test_a_folder_without_a_list_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"has no prebuilt\.toml"):
-        prebuilt_list.read(str(tmp_path), False)
 
 
 @pytest.mark.parametrize(

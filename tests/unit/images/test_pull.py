@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -37,34 +36,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def request(image: str, **changes: object) -> PullRequest:
     found = reference.parse(f"../{image}.sif")
     return replace(PullRequest(found, pull.name_of(found), ARCH), **changes)  # type: ignore[arg-type]
-
-
-def digest_of(name: str) -> str:
-    return f"sha256:{hashlib.sha256(Path(f'../{name}.sif').read_bytes()).hexdigest()}"
-
-
-def test_what_was_pulled_is_stored_named_and_recorded(desk: Path) -> None:
-    stored = pull.pull(request("one"), Said())
-    (entry,) = images_lock.read(desk / images_lock.FILE)
-    assert stored.digest == entry.digest == digest_of("one")
-    assert (entry.name, entry.size) == ("one.sif", stored.size)
-    assert local_image.on_disk("one.sif").path == stored.path
-    assert local_image.on_disk("one.sif").digest == stored.digest
-
-
-def test_a_locked_image_stays_until_it_is_updated(desk: Path) -> None:
-    first = pull.pull(request("one"), Said())
-    Path("../one.sif").write_bytes(Path("../two.sif").read_bytes())
-    assert pull.pull(request("one"), Said()) == first
-    silent = Said()
-    renewed = pull.pull(request("one", update=True), silent)
-    assert renewed.digest == digest_of("two")
-    assert silent.said[-1] == f"one.sif was {first.digest} until now"
-    store.remove(renewed.digest)
-    make_sif(Path("../one.sif"), {"name": "a third"})
-    with pytest.raises(NotVerified, match="is not what it should be"):
-        pull.pull(request("one"), Said())
-    assert store.digests() == [first.digest]
 
 
 def test_a_name_of_the_lock_means_what_it_records(desk: Path) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
-from runners.core.text import utc
 from runners.images.store import images_lock, in_use, store
 from runners.images.store.store import Stored
 
@@ -74,39 +73,6 @@ def test_a_file_or_link_of_somebody_else_is_not_replaced(images: Path) -> None:
         with pytest.raises(Refused, match="already exists"):
             store.point(name, kept.digest)
     assert [path.name for path in store.others()] == ["file.sif", "link.sif"]
-
-
-def test_prune_keeps_what_a_name_or_a_lock_needs(images: Path, tmp_path: Path) -> None:
-    named, locked, unused = (keep(images, name) for name in "abc")
-    (images / "built.sif").write_text("mine")
-    (images / "sha256-short.sif").write_text("not one of ours")
-    store.point("a.sif", named.digest)
-    file = tmp_path / images_lock.FILE
-    images_lock.record(
-        file, images_lock.LockedImage("b.sif", locked.source, locked.digest, 1, utc())
-    )
-    in_use.hold_lock(file)
-    assert in_use.prune(dry_run=True).digests == (unused.digest,)
-    assert unused.path.exists()
-    done = in_use.prune(dry_run=False)
-    assert (done.digests, done.size) == ((unused.digest,), unused.size)
-    there = sorted(path.name for path in images.iterdir() if not path.name.startswith("."))
-    kept = [named.path.name, locked.path.name, "a.sif", "built.sif", "sha256-short.sif"]
-    assert there == sorted(kept)
-    file.unlink()
-    assert in_use.prune(dry_run=False).digests == (locked.digest,)
-    assert list(in_use.root().iterdir()) == []
-
-
-def test_prune_keeps_what_a_run_needs_until_it_has_ended(images: Path, tmp_path: Path) -> None:
-    kept = keep(images, "a")
-    run = tmp_path / "runs" / "x-1"
-    run.mkdir(parents=True)
-    in_use.hold_run(run, kept.digest)
-    assert in_use.prune(dry_run=False).digests == ()
-    record = '{"form": 2, "id": "1", "name": "x", "scheduler": "local", "log": "", "submitted": 0, '
-    (run / "job.json").write_text(record + '"state": "COMPLETED"}')
-    assert in_use.prune(dry_run=False).digests == (kept.digest,)
 
 
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:

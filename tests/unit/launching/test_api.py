@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import runners
-from runners import Job, JobFailed, JobState, RunnerError, UsageError
+from runners import Job, JobState, RunnerError, UsageError
 from runners.core.command_line import FLAG
 from runners.core.job_record import JobPaths, load
 from runners.settings import config
@@ -92,34 +92,10 @@ def test_the_command_line_reads_a_job_of_the_api_launched_in_a_thread() -> None:
     assert job.wait() is JobState.COMPLETED
 
 
-def test_a_failure_is_an_exception_that_says_why(capfd: pytest.CaptureFixture[str]) -> None:
-    job = launch("fail")
-    job.wait()
-    assert (job.status().state, job.status().exit_code) == (JobState.FAILED, 1)
-    assert "ValueError: no such layer" in job.status().why
-    with pytest.raises(JobFailed, match="ValueError: no such layer") as caught:
-        job.result()
-    why = job.explain()
-    assert caught.value.explanation == why
-    assert caught.value.what.endswith(why.what)
-    assert "ValueError" in caught.value.evidence
-    assert [str(each) for each in caught.value.remedies] == [str(why.fix)]
-    assert "runner launch " in str(why.fix) or "runner logs " in str(why.fix)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_job_without_a_result_says_how_to_write_one() -> None:
     with pytest.raises(runners.NotFound, match="has no result") as caught:
         launch("silent").result()
     assert "result.json" in caught.value.evidence
-
-
-def test_cancel_ends_a_job_that_runs() -> None:
-    job = launch("wait")
-    assert job.wait(timeout=0.1) in (JobState.PENDING, JobState.RUNNING)
-    assert job.cancel()
-    assert job.wait() is JobState.CANCELLED
-    assert not job.cancel()
 
 
 def test_a_job_has_the_warnings_of_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:

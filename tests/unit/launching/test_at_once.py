@@ -18,7 +18,6 @@ from runners.launching.submit import LaunchRequest
 from runners.settings import suggest, trainers
 from runners.settings.sweep import SweepRequest, SweepRun
 
-from ..in_process import runner
 from ..listener import Told
 from ..programs import environment, program
 
@@ -46,24 +45,6 @@ def refused(trainer: str = "train.py", **flags: Any) -> RunnerError:
     with pytest.raises((UsageError, Refused)) as caught:
         accepted(trainer, **flags)
     return caught.value
-
-
-def test_all_mistakes_are_told_at_once_with_one_line_that_mends_them() -> None:
-    error = refused(
-        "trian.py", image="horovod_cpu.sif", nodes=2, time="1h", data=["digit"], bind=["/nope"]
-    )
-    text = str(error)
-    for told in (
-        "the trainer trian.py does not exist",
-        "did you mean train.py?",
-        "the image horovod_cpu.sif does not exist",
-        "--time '1h' is not a time that Slurm reads",
-        "the dataset digit is neither",
-        "--bind /nope: /nope does not exist",
-        "--nodes 2 needs a scheduler",
-    ):
-        assert told in text
-    assert error.exit_code == UsageError.exit_code
 
 
 def test_what_cannot_work_here_and_no_mistake_is_refused() -> None:
@@ -145,18 +126,6 @@ def test_expected_labels(name: str, some: dict[str, str]) -> None:
     labels = expected_labels.of(image_catalogue.IMAGES[name])
     assert some.items() <= labels.items()
     assert "torch_mnist" in labels["recipes"].split(",")
-
-
-def test_without_a_trainer(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--image", "horovod_cpu.sif", "--dry-run"]
-    done = runner(monkeypatch, capsys, "launch", *words)
-    first, *_ = done.stderr.splitlines()
-    about = "no trainer given: torch_mnist, a test of a minute; name another or a file"
-    assert first == f"runner: {about}"
-    assert "recipes.torch_mnist" in done.stdout
-    assert done.returncode == 0
 
 
 @pytest.mark.parametrize(

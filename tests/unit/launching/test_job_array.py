@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from runners.core import job_record
 from runners.core.command_line import PROJECT, CommandLine, Given
 from runners.core.errors import NotFound, Refused, SystemFault, UsageError
-from runners.core.job_record import ArrayPaths, Job, JobPaths, JobState
+from runners.core.job_record import ArrayPaths, JobPaths, JobState
 from runners.core.model import Resources, SchedulerName
 from runners.core.plan import Plan
 from runners.core.remedy import change
@@ -250,24 +249,6 @@ def test_indices(tasks: list[int], text: str) -> None:
     assert slurm_script.indices(tasks) == text
 
 
-def test_the_local_array_runs_one_after_the_other_and_leaves_out_what_was_cancelled(
-    tmp_path: Path,
-) -> None:
-    array = ArrayPaths(tmp_path / "many-1")
-    array.tasks.mkdir(parents=True)
-    for task in range(3):
-        run = JobPaths(tmp_path / f"many-1_{task}")
-        run.log.parent.mkdir(parents=True)
-        run.script.write_text(f"echo {task} >> {tmp_path}/order; exit {task}\n")
-        (array.tasks / str(task)).symlink_to(run.root)
-    cancelled = Job("local-1-2_1", "many", SchedulerName.LOCAL, "", 1.0, state="CANCELLED")
-    cancelled.save(JobPaths(tmp_path / "many-1_1"))
-    here = on(made(tmp_path), "local")
-    array.script.write_text("\n".join(local.LocalArrays().script(here, array, range(3), None, "/")))
-    subprocess.run(["bash", str(array.script)], check=True, timeout=20)
-    assert (tmp_path / "order").read_text().split() == ["0", "2"]
-
-
 def test_before_an_array_has_begun_all_its_tasks_wait(tmp_path: Path) -> None:
     script = tmp_path / "job.sbatch"
     script.write_text("sleep 30\n")
@@ -284,20 +265,3 @@ def test_a_process_that_is_no_array_any_more_has_no_tasks() -> None:
     assert local.SCHEDULER.states([f"{gone}_0", gone]) == {}
     with pytest.raises(SystemFault, match="does not run any more"):
         local.SCHEDULER.cancel(f"{gone}_0")
-
-
-def test_a_task_is_queued_again_by_its_own_number(tmp_path: Path) -> None:
-    text = run_folder.draft(
-        made(tmp_path, replace(SITE, slurm_version="24.11.5"), requeue=True)
-    ).text
-    lines = [line for line in text.splitlines() if line.startswith("job=")]
-    for environment, number in (
-        ({"SLURM_JOB_ID": "42"}, "42"),
-        ({"SLURM_JOB_ID": "42", "SLURM_ARRAY_JOB_ID": "42", "SLURM_ARRAY_TASK_ID": "3"}, "42_3"),
-    ):
-        script = "\n".join([*lines, 'echo "$job"'])
-        done = subprocess.run(
-            ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == number
-    assert 'scontrol requeue "$job"' in text

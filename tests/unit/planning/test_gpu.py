@@ -280,13 +280,6 @@ def unusable(libraries: Path) -> None:
     (libraries / hardware.LIBRARY).touch()
 
 
-def test_a_node_without_a_driver_says_so(tmp_path: Path, libraries: Path) -> None:
-    unusable(libraries)
-    said = ask(libraries, "525.60.13", tmp_path / "absent")
-    assert said.startswith("GPUs were requested, but n1 has no NVIDIA driver\n")
-    assert "--no-nv" in said
-
-
 def test_a_driver_that_the_container_does_not_see(tmp_path: Path, libraries: Path) -> None:
     unusable(libraries)
     said = ask(libraries, "525.60.13", version_file(tmp_path))
@@ -303,25 +296,6 @@ def test_a_node_with_an_old_driver(tmp_path: Path, libraries: Path) -> None:
     assert ask(libraries, "525.60.13", version_file(tmp_path)) == ""
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler on this machine")
-def test_a_library_of_a_newer_system(tmp_path: Path, libraries: Path) -> None:
-    """A driver's library that asks for symbols of a glibc which does not exist yet."""
-    build(tmp_path, "stub", "int newer(void) { return 0; }", "-nostdlib", "-Wl,-soname,libc.so.6")
-    build(tmp_path, "needs", "int newer(void); int f(void) { return newer(); }", "./stub")
-    shutil.copy(tmp_path / "needs", libraries / hardware.LIBRARY)
-    said = ask(libraries, "525.60.13", version_file(tmp_path))
-    assert said.startswith("the NVIDIA driver's library of n1 needs a newer C library than")
-    assert "it needs GLIBC_2.99, the image has glibc 2." in said
-
-
-def build(folder: Path, name: str, code: str, *options: str) -> None:
-    (folder / f"{name}.c").write_text(code)
-    (folder / "map").write_text("GLIBC_2.99 { newer; };")
-    versions = ["-Wl,--version-script=map"] if name == "stub" else []
-    command = ["gcc", "-shared", "-fPIC", "-o", name, f"{name}.c", *versions, *options]
-    subprocess.run(command, check=True, cwd=folder)
-
-
 def test_a_python_that_cannot_load_libraries_is_not_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,14 +310,6 @@ def run_shim(tmp_path: Path, libraries: Path, code: str) -> subprocess.Completed
     command = shim.command(tmp_path, "--tasks", "1", "--controller", "gloo", "--nv", trainer=words)
     env = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
-
-
-def test_horovod_finds_the_driver_under_its_own_name(tmp_path: Path, libraries: Path) -> None:
-    fake_driver(libraries, hardware.LIBRARY)
-    trainer = "import ctypes, sys; ctypes.CDLL('libcuda.so'); print('LOADED', sys.argv[1])"
-    done = run_shim(tmp_path, libraries, trainer)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "| LOADED an arg" in done.stdout
 
 
 def test_a_refused_task_explains_and_records_it_and_runs_nothing(

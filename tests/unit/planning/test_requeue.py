@@ -173,20 +173,6 @@ def recorded(folder: Path) -> int | None:
     return json.loads(path.read_text())["exit_code"] if path.exists() else None
 
 
-@pytest.mark.parametrize("restarts", ["", "1"])
-def test_a_warned_job_comes_back_and_claims_no_end(tmp_path: Path, restarts: str) -> None:
-    assert interrupted(tmp_path, signal.SIGUSR1, restarts) == 91
-    assert (tmp_path / "requeued").read_text() == "requeue 42\n"
-    assert recorded(tmp_path) is None
-
-
-def test_a_job_whose_budget_is_used_ends(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert interrupted(tmp_path, signal.SIGUSR1, restarts="2") == 91
-    assert not (tmp_path / "requeued").exists()
-    assert recorded(tmp_path) == 91
-    assert f"go on: sbatch {tmp_path}/job.sbatch" in capfd.readouterr().out
-
-
 def test_a_job_that_slurm_ends_is_not_brought_back(tmp_path: Path) -> None:
     """SIGTERM: cancelled, or too late. The ranks get it from Slurm, and their end is awaited."""
     assert interrupted(tmp_path, signal.SIGTERM) == 91

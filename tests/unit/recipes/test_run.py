@@ -200,14 +200,6 @@ def test_other_ranks_write_and_say_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SystemExit) as caught:
-        run_of(tmp_path / "file" / "out")
-    assert caught.value.code == 2
-    assert "cannot write to the output folder" in capsys.readouterr().err
-
-
 def test_a_result_that_cannot_be_written_is_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -372,20 +364,6 @@ def test_metrics_of_lost_steps_are_taken_away(tmp_path: Path) -> None:
     assert [line["step"] for line in lines(tmp_path, "resume")] == [5]
     run.finish([])
     assert (result(tmp_path)["resumed_at_steps"], result(tmp_path)["epochs"]) == ([5], 3)
-
-
-def test_a_full_disk_is_told_and_the_old_checkpoint_stays_whole(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    state = Weights()
-    train(run_of(tmp_path, epochs=1), state)
-    before = saved(tmp_path)
-    state.fails = True
-    train(run_of(tmp_path, resume="auto"), state)
-    assert saved(tmp_path) == before
-    said = capsys.readouterr().out
-    assert "warning: no checkpoint of step 8: No space left on device" in said
-    assert "epoch   3" in said
 
 
 def test_a_stop_that_cannot_be_saved_is_not_called_saved(

@@ -19,7 +19,6 @@ from runners.core.site import Site
 from runners.jobs import job_status
 from runners.jobs.job_status import status
 from runners.schedulers import SCHEDULERS, cobalt, pbs, qsub
-from runners.schedulers.allocation import SCHEDULER as allocation
 from runners.schedulers.base import clock, limit_seconds
 
 from .. import scripts
@@ -260,18 +259,3 @@ def test_an_answer_that_is_not_understood_is_waited_over(
     seen = [now for (now,) in job_status.until_end([(paths, job)])]
     assert [now.state.name for now in seen] == ["RUNNING", "RUNNING", "COMPLETED"]
     assert seen[1].reason == "PBS's answer was not understood; still waiting"
-
-
-def test_a_job_within_an_allocation_is_a_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "42")
-    paths = JobPaths(tmp_path)
-    paths.script.write_text("sleep 30\n")
-    id = allocation.submit(paths, tmp_path / "log")
-    assert id.startswith("42.local-")
-    job = Job(id, "name", SchedulerName.ALLOCATION, str(tmp_path / "log"), 1.0)
-    assert status(paths, job).state == JobState.RUNNING
-    allocation.cancel(id)
-    os.waitpid(int(id.split("-")[1]), 0)
-    assert allocation.states([id]) == {}

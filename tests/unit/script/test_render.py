@@ -19,7 +19,7 @@ from runners import runtimes
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_NO_MODULE
 from runners.contract.words import WordEnum
-from runners.core.job_record import ArrayPaths, JobPaths
+from runners.core.job_record import JobPaths
 from runners.core.model import (
     AGENTS,
     BindMount,
@@ -36,7 +36,7 @@ from runners.core.trainer import Trainer
 from runners.injob.rank import trainer_command
 from runners.launching import private_folder
 from runners.runtimes import RUNTIMES, command_lines
-from runners.schedulers import CAPABILITIES, slurm, slurm_script
+from runners.schedulers import CAPABILITIES, slurm_script
 from runners.script import environment, render
 from runners.script.launchers import LAUNCHERS
 
@@ -90,26 +90,6 @@ def test_directives_are_quoted(option: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "option"),
-    [
-        ("/r/50%j", "--output=/r/50%%j/logs/job.log"),
-        # NOTE: with a backslash sbatch fills in no patterns, and takes one of each two.
-        ("/r/a\\b%j", '"--output=/r/a\\\\\\\\b%j/logs/job.log"'),
-    ],
-)
-def test_a_log_is_found_in_folders_with_odd_names(folder: str, option: str) -> None:
-    assert f"#SBATCH {option}\n" in render.render(made(), JobPaths(Path(folder)), "/w")
-
-
-def test_the_log_of_an_arrays_task_in_a_folder_with_a_backslash() -> None:
-    array = ArrayPaths(Path("/r/a\\b-1"))
-    lines = slurm.SlurmArrays().script(made(), array, [0, 1], None, "/w")
-    assert "#SBATCH --output=/dev/null" in lines
-    run = "'/r/a\\b-1/tasks'/\"$SLURM_ARRAY_TASK_ID\""
-    assert lines[-1] == f"exec bash {run}/job.sbatch >> {run}/logs/job.log 2>&1"
-
-
-@pytest.mark.parametrize(
     ("bind", "argv"),
     [
         (BindMount("/a b", "/c", True), ["--bind", "/a b:/c:ro"]),
@@ -156,21 +136,6 @@ def run_script(
     return argv[1:], seen
 
 
-def test_hostile_words_reach_the_trainer_unchanged(tmp_path: Path) -> None:
-    folder = tmp_path / "a 0; $(touch x) é"
-    folder.mkdir()
-    trainer = Trainer("t", None, folder / "it's.py", tuple(HOSTILE))
-    env = tuple((f"V{number}", text) for number, text in enumerate(HOSTILE))
-    job, paths = made(trainer=trainer, env=env), JobPaths(folder)
-    text = render.render(job, paths, str(folder))
-    private_folder.write(paths, paths.env.name, runtimes.own_file(job))
-    argv, seen = run_script(tmp_path, text)
-    assert argv[argv.index("--") + 1 :] == [str(folder / "it's.py"), *HOSTILE]
-    assert [seen[f"APPTAINERENV_V{number}"] for number in range(len(HOSTILE))] == HOSTILE
-    assert argv[argv.index("--run-dir") + 1] == str(folder)
-    assert json.loads((folder / "exit.json").read_text())["exit_code"] == 0
-
-
 def test_values_of_the_users_variables_are_for_their_owner_alone(tmp_path: Path) -> None:
     job, paths = made(env=(("TOKEN", "s3cret"), ("OUTPUT_DIR", "/mine"))), JobPaths(tmp_path)
     text = render.render(job, paths, "/w") + render.enter(job, paths, "/w")
@@ -181,19 +146,6 @@ def test_values_of_the_users_variables_are_for_their_owner_alone(tmp_path: Path)
     assert stat.S_IMODE(paths.env.stat().st_mode) == 0o600
     assert stat.S_IMODE(paths.private.stat().st_mode) == 0o700
     assert 'TOKEN"=s3cret\n' in paths.env.read_text()
-
-
-def test_the_hosts_python_does_not_leak_in_and_slurms_variables_stay(tmp_path: Path) -> None:
-    text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
-    # LD_PRELOAD is unset by the same line; setting it here would disturb bash itself.
-    leaking = {"PYTHONPATH": "/host", "PYTHONHOME": "/host", "OMP_NUM_THREADS": "7"}
-    kept = {"SLURM_PROCID": "0", "PMIX_RANK": "0", "NCCL_DEBUG": "INFO"}
-    _, seen = run_script(tmp_path, text, {**leaking, **kept})
-    assert "PYTHONPATH" not in seen
-    assert "PYTHONHOME" not in seen
-    assert seen["APPTAINERENV_PYTHONNOUSERSITE"] == "1"
-    assert seen["OMP_NUM_THREADS"] == "7"  # the user's own wins
-    assert {name: seen[name] for name in kept} == kept
 
 
 def test_files_and_functions_of_the_hosts_shells_do_not_leak_in(tmp_path: Path) -> None:
@@ -246,14 +198,6 @@ def test_the_ranks_get_the_jobs_environment_whatever_export_was(tmp_path: Path) 
     _, seen = run_script(tmp_path, text, env)
     assert "SLURM_EXPORT_ENV" not in seen
     assert seen["SLURM_TRES_PER_TASK"] == "cpu=2"  # this job's own
-
-
-def test_the_exit_code_is_recorded(tmp_path: Path) -> None:
-    text = render.render(made(), JobPaths(tmp_path), str(tmp_path))
-    program(tmp_path / "bin" / "srun", "exit 82")
-    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    assert subprocess.run(["bash", "-c", text], env={"PATH": path}).returncode == 82
-    assert json.loads((tmp_path / "exit.json").read_text())["exit_code"] == 82
 
 
 def test_mpi_and_gpu_show_in_the_command() -> None:
