@@ -32,7 +32,6 @@ WITHOUT_PMI = ("-N", "2", "--controller", "mpi", "--mpi", "none", "--force", "--
         ("torch_mnist", "gloo", 1),
         ("tf_mnist", "mpi", 1),
         # README's launches are over MPI; Keras's trainers meet over Gloo in test_one_model.py.
-        pytest.param("torch_mnist", "mpi", 1, marks=pytest.mark.slow),
         pytest.param("torch_mnist", "gloo", 2, marks=pytest.mark.slow),
         pytest.param("tf_mnist", "gloo", 1, marks=pytest.mark.slow),
     ],

@@ -24,7 +24,6 @@ class World(NamedTuple):
     script: str
     says: str
     options: tuple[str, ...] = ()
-    before: tuple[str, ...] = ()  # words before the script
     size: int = 2
 
 
@@ -50,13 +49,12 @@ WORLDS = {
         "plain_ddp.py", TORCH, ("--launcher", "torchrun", "--ntasks-per-node", "2"), size=4
     ),
     "accelerate": World("plain_ddp.py", TORCH, ("--launcher", "accelerate")),
-    "a shell script": World("plain_ddp.py", TORCH, before=("bash", "-c", 'exec python "$0"')),
-    "python -m": World("plain_ddp", TORCH, before=("python", "-m")),
 }
 
 
 # One of each framework and launcher. The others come to the same gate in another way; two ranks of
-# torchrun's on a node are also in frameworks.md and test_explain_frameworks.py.
+# torchrun's on a node are also in frameworks.md and test_explain_frameworks.py, DDP behind a shell
+# and by python -m in frameworks.md alone.
 OFTEN = (
     *("DDP", "FSDP", "Hugging Face Trainer", "Lightning, its own Slurm detection"),
     *("MultiWorkerMirrored, TF_CONFIG", "mpi4py", "torchrun", "accelerate"),
@@ -78,7 +76,7 @@ def place(login: Login) -> Login:
 
 def words(world: World, *before: str) -> list[str]:
     """Return the words of a launch."""
-    first, *rest = (*world.before, *before, *world.script.split())
+    first, *rest = (*before, *world.script.split())
     return [*FOLLOWED, *world.options, first, *(["--", *rest] if rest else [])]
 
 

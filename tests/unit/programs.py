@@ -5,6 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+# Words that a shell, Slurm or a runtime would take for more than text.
+HOSTILE = [
+    *("a b", "it's", '"', "$HOME", "$(id)", "`id`", "x;y", "1,2:3=4", "new\nline", "é☃", "*"),
+    *("-dash", "\\n", "\\", ""),
+]
+
 
 def program(path: Path, *lines: str) -> Path:
     """Write a program, of the shell unless its first line names another; return its path."""

@@ -78,13 +78,12 @@ def test_what_starts_ranks_elsewhere(typed: list[str], offered: str) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     """A current folder with a user's files."""
-    monkeypatch.chdir(tmp_path)
     for name in ("train.py", "train.sh", "run"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
-    (tmp_path / "run").chmod(0o755)
-    return tmp_path
+        (here / name).write_text("#!/bin/sh\n")
+    (here / "run").chmod(0o755)
+    return here
 
 
 @pytest.mark.parametrize(

@@ -63,19 +63,18 @@ def made(monkeypatch: pytest.MonkeyPatch, folder: Path, base: str) -> BuildPlan:
 
 
 def test_the_definition_starts_from_an_archive_whose_path_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for kind, file in (("docker-archive", docker(tmp_path)), ("oci-archive", oci(Path("a b:c")))):
-        build_plan = made(monkeypatch, tmp_path, f"{kind}:{file}")
+    for kind, file in (("docker-archive", docker(here)), ("oci-archive", oci(Path("a b:c")))):
+        build_plan = made(monkeypatch, here, f"{kind}:{file}")
         builder = Builder(build_plan, Apptainer(MODE, {}, build_plan.folders.temporary))
         for build in (
             builder.environment_build(),
             builder.horovod_build(build_plan.horovod),
         ):
             assert (build.build_args["bootstrap"], build.build_args["from"]) == (kind, "base")
-            assert build.files["base"] == tmp_path / file
-            assert str(tmp_path) not in " ".join(build.build_args.values())
+            assert build.files["base"] == here / file
+            assert str(here) not in " ".join(build.build_args.values())
         assert len([step for step in builder.steps() if step.needed]) == 4
 
 

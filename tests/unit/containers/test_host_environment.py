@@ -81,16 +81,15 @@ def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
     ],
 )
 def test_words_that_say_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+    here: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(host_tools, "check_python", lambda *_: None)
     monkeypatch.setattr(host_tools, "check_compiler", lambda *_: None)
     monkeypatch.setattr(host_tools, "find_python", lambda *_: Path(sys.executable))
     done = build("env", *words)
     assert done.exit_code == 2, done.output
     assert said in done.output
-    assert not list(tmp_path.iterdir())
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize("name", ["libmpi.so.40", "libmpich.so.12", "libmpi_gnu_123.so.12"])

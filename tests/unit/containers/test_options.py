@@ -47,11 +47,8 @@ def build(words: list[str]) -> tuple[int, str]:
         (["wheel", "cpu", "--pack-level", "6"], "--pack-level"),
     ],
 )
-def test_what_would_not_be_heard_is_refused(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.txt").write_text("Bootstrap: docker\nFrom: x\n")
+def test_what_would_not_be_heard_is_refused(words: list[str], message: str, here: Path) -> None:
+    (here / "x.txt").write_text("Bootstrap: docker\nFrom: x\n")
     code, said = build(words)
     assert (code, message in said) == (2, True), said
 
@@ -59,9 +56,8 @@ def test_what_would_not_be_heard_is_refused(
 @pytest.mark.parametrize("what", [["cpu"], ["x.def"], ["--from", "base.sif", "-r", "x.txt"]])
 @pytest.mark.parametrize("level", ["0", "23", "x", "-1", "6.5"])
 def test_a_level_that_is_none_is_refused_before_anything_is_done(
-    what: list[str], level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: list[str], level: str, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.txt").touch()
+    (here / "x.txt").touch()
     monkeypatch.setenv("RUNNER_PACK_LEVEL", level)
     assert build(what) == (2, f"RUNNER_PACK_LEVEL={level}: not a level of zstd, 1 to 22")

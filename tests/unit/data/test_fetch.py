@@ -281,13 +281,10 @@ GOOD = f'urls = ["http://h/a.tar"]\nsha256 = "{"0" * 64}"\n'
         ("files = []\n", "may have title, files"),
     ],
 )
-def test_a_faulty_entry_of_the_users_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runner.toml").write_text(f"[datasets.mine]\n{GOOD}")
+def test_a_faulty_entry_of_the_users_own(here: Path, text: str, words: str) -> None:
+    (here / "runner.toml").write_text(f"[datasets.mine]\n{GOOD}")
     assert dataset_catalogue.find("mine", {"XDG_CONFIG_HOME": "none"}).files[0].name == "a.tar"
-    (tmp_path / "runner.toml").write_text(f"[datasets.mine]\n{text}")
+    (here / "runner.toml").write_text(f"[datasets.mine]\n{text}")
     with pytest.raises(UsageError) as error:
         dataset_catalogue.find("mine", {"XDG_CONFIG_HOME": "none"})
     assert words in str(error.value)

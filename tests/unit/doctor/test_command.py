@@ -19,11 +19,9 @@ from runners.doctor.finding import FAILURE, About
 
 
 @pytest.fixture(autouse=True)
-def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder, a home and a PATH in which there is nothing."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("PATH", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "RUNNER_SCRATCH"):
-        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("PATH", str(here))
 
 
 def run(*words: str) -> Any:

@@ -19,9 +19,8 @@ def refused(name: str, runtime: RuntimeName, *others: RuntimeName) -> Refused:
     return caught.value
 
 
-def test_shifter_takes_it_from_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.sif").touch()
+def test_shifter_takes_it_from_a_registry(here: Path) -> None:
+    (here / "my.sif").touch()
     (remedy,) = refused("my.sif", SHIFTER).remedies
     assert remedy.text == (
         "runner push my.sif docker://REGISTRY/my:1 && shifterimg pull docker:REGISTRY/my:1"

@@ -13,11 +13,10 @@ from ..core.test_sif import make_sif
 
 
 def test_a_file_that_is_no_whole_image_can_be_looked_at_but_not_launched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    cut = make_sif(tmp_path / "cut.sif", {}, cut=100)
+    monkeypatch.setenv("RUNNER_SCRATCH", str(here))
+    cut = make_sif(here / "cut.sif", {}, cut=100)
     with pytest.raises(Refused):
         local_image.on_disk(cut.name)
     assert local_image.file_of(cut.name) == cut

@@ -91,10 +91,9 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(scheme: str, user:
     assert "heim" not in str(error.value).replace(f"{scheme}://ada", "")
 
 
-def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.sif").touch()
-    assert parse("a.sif").path == tmp_path / "a.sif"
+def test_files(here: Path) -> None:
+    (here / "a.sif").touch()
+    assert parse("a.sif").path == here / "a.sif"
     for text in ("c.sif", "."):
         with pytest.raises(NotFound):
             parse(text)

@@ -40,13 +40,11 @@ print("runners.api" in sys.modules, runners.UsageError.__name__)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     """A folder with a trainer and with a Python environment in place of an image."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "train.py").write_text(TRAINER)
-    environment(tmp_path / "env")
-    return tmp_path
+    (here / "train.py").write_text(TRAINER)
+    environment(here / "env")
+    return here
 
 
 def launch(*args: object, **settings: Any) -> Job:

@@ -23,15 +23,12 @@ from ..programs import environment, program
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a trainer, on a machine with Apptainer and no scheduler."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("HOME", "RUNNER_SCRATCH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-    program(tmp_path / "bin/apptainer", "echo apptainer version 1.4.5")
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    (tmp_path / "train.py").touch()
-    return tmp_path
+    program(here / "bin/apptainer", "echo apptainer version 1.4.5")
+    monkeypatch.setenv("PATH", f"{here}/bin:/usr/bin:/bin")
+    (here / "train.py").touch()
+    return here
 
 
 def accepted(trainer: str = "", dry_run: bool = False, force: bool = False, **flags: Any) -> Plan:

@@ -23,12 +23,10 @@ HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     """A folder with a Python environment in place of an image."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    environment(tmp_path / "env")
-    return tmp_path
+    environment(here / "env")
+    return here
 
 
 def accepted(flags: dict[str, Any], trainer: str = "train.py", **more: Any) -> Plan:

@@ -20,13 +20,11 @@ HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     """A folder with a Python environment in place of an image, and a trainer."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    environment(tmp_path / "env")
-    (tmp_path / "train.py").touch()
-    return tmp_path
+    environment(here / "env")
+    (here / "train.py").touch()
+    return here
 
 
 def typed(**flags: Any) -> CommandLine:

@@ -73,15 +73,12 @@ def test_ones_own_cancelling_is_explained_to_programs_alone(tmp_path: Path) -> N
     assert end.of_job(paths, job, other).explanation
 
 
-def test_a_job_that_stopped_early_goes_on_from_its_newest_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths, job = a_run(tmp_path / "train-1", typed=typed(tmp_path, "--lr", "0.1"))
+def test_a_job_that_stopped_early_goes_on_from_its_newest_checkpoint(here: Path) -> None:
+    paths, job = a_run(here / "train-1", typed=typed(here, "--lr", "0.1"))
     stopped = Status(JobState.STOPPED, "time limit", 91)
     assert end.of_job(paths, job, stopped).saved_step is None
     assert end.of_job(paths, job, stopped).resume == ""
     with_checkpoints(paths, 90, 123)
-    monkeypatch.chdir(tmp_path)
     ended = end.of_job(paths, job, stopped)
     assert (ended.exit_code, ended.saved_step, ended.explanation) == (91, 123, None)
     again = "runner launch --image a.sif --requeue train.py -- --lr 0.1"

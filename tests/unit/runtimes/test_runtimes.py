@@ -26,8 +26,7 @@ from runners.runtimes import limits
 from runners.script import environment, render
 
 from .. import scripts
-from ..programs import program
-from ..script.test_render import HOSTILE
+from ..programs import HOSTILE, program
 
 # Writes what it was called with, and the environment; Python starts without what it does not need.
 FAKE = """#!{python} -SE

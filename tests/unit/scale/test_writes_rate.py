@@ -48,10 +48,9 @@ def test_what_is_no_script_of_ones_own_is_not_told(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_of_a_study_warns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, {"t.py": ALONE})
+    write(here, {"t.py": ALONE})
     site = ("--site", "perlmutter", "-A", "m1_g", "--gpus-per-node", "4", "--image", "ada/hvd:1")
     done = runner(monkeypatch, capsys, "scale", "--dry-run", *site, "--nodes", "1,2", "t.py")
     assert done.returncode == 0, done.stderr

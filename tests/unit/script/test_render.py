@@ -101,22 +101,6 @@ def test_binds_with_odd_characters_become_mounts(bind: BindMount, argv: list[str
     assert command_lines.bind_option(bind) == argv
 
 
-HOSTILE = [
-    "a b",
-    "it's",
-    '"q"',
-    "$HOME",
-    "`id`",
-    "x;y",
-    "1,2",
-    "a:b",
-    "new\nline",
-    "é☃",
-    "*",
-    "",
-    "\\",
-]
-
 # Stands in for srun and apptainer: writes what it was called with, and the environment.
 FAKE = """#!{python}
 import json, os, sys

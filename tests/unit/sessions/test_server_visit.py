@@ -121,9 +121,8 @@ def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
     assert visit.explained(ended) is None
 
 
-def test_one_reconnects_to_servers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    paths, job = a_run(tmp_path / "runs" / "train 1")
+def test_one_reconnects_to_servers_alone(here: Path) -> None:
+    paths, job = a_run(here / "runs" / "train 1")
     with pytest.raises(UsageError, match="train 1 is no session of JupyterLab") as refused:
         servers.reconnect(paths, job, {}, "JupyterLab")
     assert "runner exec 'runs/train 1' -- COMMAND" in str(refused.value)

@@ -10,12 +10,7 @@ from runners.core.command_line import FLAG, SITE
 from runners.core.errors import UsageError
 from runners.settings import config
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def load(flags: dict[str, object] | None = None, **env: str) -> config.Config:

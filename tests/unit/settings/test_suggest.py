@@ -32,7 +32,7 @@ from runners.core.remedy import Remedy, advice, change, command, option_words, s
 from runners.planning import search
 from runners.settings import suggest
 
-from ..programs import program
+from ..programs import HOSTILE, program
 
 
 def typed(*words: str) -> CommandLine:
@@ -147,22 +147,6 @@ def test_what_no_option_takes_back() -> None:
     assert resolved.kind == "advice"
 
 
-HOSTILE = (
-    "a b",
-    "$HOME",
-    "`id`",
-    "a;b",
-    "a'b\"c",
-    "x\ny",
-    "1,2:3=4",
-    "ü€",
-    "-dash",
-    "*",
-    "\\n",
-    "",
-)
-
-
 def test_hostile_values_survive_in_what_is_offered(tmp_path: Path) -> None:
     folder = tmp_path / "my $HOME; work'"
     folder.mkdir()
@@ -178,8 +162,8 @@ def test_hostile_values_survive_in_what_is_offered(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", offered], capture_output=True, text=True, env=env)
     cwd, argv = json.loads(done.stdout)
     assert cwd == str(folder)
-    assert typed(*argv).args == HOSTILE
-    assert typed(*argv).values("bind") == list(HOSTILE)
+    assert typed(*argv).args == tuple(HOSTILE)
+    assert typed(*argv).values("bind") == HOSTILE
     assert typed(*argv).values("env") == [f"A{len(text)}={text}" for text in HOSTILE]
     assert typed(*argv).text("account") == "it's $1"
     assert typed(*argv).trainer == "my trainer.py"

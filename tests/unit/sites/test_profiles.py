@@ -213,20 +213,17 @@ def test_lint_wants_sources_and_reasons(tmp_path: Path, text: str, fault: str) -
     assert load.faults(write(tmp_path, "p", text), environment(tmp_path)) == [fault]
 
 
-def test_the_sites_settings_lie_between_preset_and_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, "here", '[launch]\nqos = "s"\npartition = "s"\nnodes = 3\nbind = ["/s"]\n')
-    (tmp_path / "runner" / "runner.toml").write_text('[launch]\npartition = "u"\nbind = ["/u"]\n')
-    env = environment(tmp_path)
+def test_the_sites_settings_lie_between_preset_and_user(here: Path) -> None:
+    write(here, "here", '[launch]\nqos = "s"\npartition = "s"\nnodes = 3\nbind = ["/s"]\n')
+    (here / "runner" / "runner.toml").write_text('[launch]\npartition = "u"\nbind = ["/u"]\n')
+    env = environment(here)
     preset = config.check_table("recipe x", {"nodes": 2, "time": "10"})
     merged = config.load({}, env, preset, load.profile("here", env))
     assert merged.values["nodes"] == 3
     assert merged.values["time"] == "10"
     assert merged.values["partition"] == "u"
     assert merged.values["bind"] == ["/s", "/u"]
-    assert merged.origins("qos") == f"site here ({tmp_path}/runner/sites/here.toml)"
+    assert merged.origins("qos") == f"site here ({here}/runner/sites/here.toml)"
 
 
 @pytest.mark.parametrize(
