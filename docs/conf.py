@@ -84,6 +84,7 @@ NAV = {
         "docs/measurements/rendezvous",
         "docs/measurements/scale",
         "docs/measurements/one-model",
+        "docs/measurements/tests",
     ],
     "Reference": [
         "docs/reference/commands",

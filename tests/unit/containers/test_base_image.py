@@ -21,7 +21,6 @@ from runners.core.errors import UsageError
 from tests.docker_archive import docker_archive
 
 MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
-OCI = "application/vnd.oci.image"
 
 
 def archive(file: Path, documents: dict[str, Any]) -> Path:

@@ -82,27 +82,25 @@ def test_a_cut_download_goes_on_where_it_stopped(web: Web) -> None:
     assert starts[0] == -(-len(CONTENT) // 3)
 
 
-def test_the_next_run_goes_on_too(web: Web, tmp_path: Path) -> None:
-    part = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
+@pytest.mark.parametrize(
+    ("part", "asked"),
+    [
+        (CONTENT[:1000], ["ok a.bin bytes=1000-"]),
+        (b"x" * 1000, ["ok a.bin bytes=1000-", "ok a.bin"]),
+    ],
+)
+def test_the_next_run_goes_on_where_the_part_fits(
+    web: Web, tmp_path: Path, part: bytes, asked: list[str]
+) -> None:
+    file = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
     entry = web.entry("ok")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(CONTENT[:1000])
+    file.parent.mkdir(parents=True)
+    file.write_bytes(part)
     mark = f'{{"url": "{digest.of_text(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
-    part.with_suffix(".from").write_text(mark)
-    web.fetch(entry)
-    assert web.asked == ["ok a.bin bytes=1000-"]
-
-
-def test_an_older_part_that_does_not_fit_is_begun_anew(web: Web, tmp_path: Path) -> None:
-    part = tmp_path / "scratch" / "data" / ".fetch" / "one" / "files" / "a.bin.part"
-    entry = web.entry("ok")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"x" * 1000)
-    mark = f'{{"url": "{digest.of_text(entry.files[0].urls[0])}", "mark": "\\"one\\""}}'
-    part.with_suffix(".from").write_text(mark)
+    file.with_suffix(".from").write_text(mark)
     done = web.fetch(entry)
     assert (done.path / "a.bin").read_bytes() == CONTENT
-    assert web.asked == ["ok a.bin bytes=1000-", "ok a.bin"]
+    assert web.asked == asked
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ import os, sys
 with open({out!r}, "a", encoding="utf-8") as file:
     print(ascii([sys.argv, dict(os.environ)]), file=file)
 """
-LAUNCHERS = {"polaris": "mpiexec", "thetagpu": "mpirun", "tuhpc-none": "srun"}
 NAME = "a 0; $(touch x) é"
 
 

@@ -18,7 +18,7 @@ import pytest
 from runners.script import exit_trap
 from runners.script.stage_lines import AT_THE_END
 
-from .test_step_end import planned
+from .test_step_end import warned
 
 TIMES = 150
 END = 'exit "$code"'
@@ -26,7 +26,7 @@ END = 'exit "$code"'
 
 def test_no_exit_code_of_the_ranks_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exit_trap, "LOOK", 0.02)
-    *lines, end = exit_trap.around(planned(300), "(sleep 0.01; exit 7)")
+    *lines, end = exit_trap.around(warned(300), "(sleep 0.01; exit 7)")
     assert end == END
     body = "\n".join(["stuck() { false; }", exit_trap.WHILE_IT_WAITS, *_often(lines), "echo over"])
     script = subprocess.Popen(
