@@ -78,7 +78,7 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
                 return load.profile(candidate, env, chosen)
         except UsageError as error:
             otherwise = [*error.remedies, advice("--site NAME, or --site none")]
-            raise UsageError(error.what, error.evidence, otherwise) from None
+            raise UsageError(error.what, error.evidence, otherwise, error.diagnosis.id) from None
     return None
 
 
