@@ -64,7 +64,7 @@ def test_a_job_on_two_nodes(login: Login, controller: str, each: int) -> None:
     assert (
         report.of("world", "ranks")["what"] == f"{2 * each} ranks, distinct, in one process group"
     )
-    assert report.of("world", "ranks")["evidence"] == f"{each} on n1, {each} on n2"
+    assert report.of("world", "ranks")["evidence"] == [f"{each} on n1, {each} on n2"]
     assert report.of("world", "places")["severity"] == "ok"
     assert "one digest on 2 nodes" in report.of("world", "image")["what"]
     bandwidth = report.of("job", "allreduce")
@@ -78,7 +78,7 @@ def test_a_job_of_torch_distributed_on_two_nodes(login: Login) -> None:
     assert report.code == 0, report.findings
     assert "ran: torch.distributed on cpu" in report.of("job", "trial")["what"]
     assert report.of("world", "ranks")["what"] == "2 ranks, distinct, in one process group"
-    assert report.of("world", "places")["evidence"].endswith("rank 1@n2: local 0 of 1")
+    assert report.of("world", "places")["evidence"][-1].endswith("rank 1@n2: local 0 of 1")
     assert report.of("job", "allreduce")["severity"] == "ok"
 
 
@@ -120,7 +120,7 @@ def test_a_job_that_fails_shows_why(login: Login) -> None:
     assert report.code == REFUSED
     trial = report.of("job", "trial")
     assert trial["severity"] == "failure"
-    assert "opens /nowhere/result.json." in trial["evidence"]
+    assert "opens /nowhere/result.json." in "\n".join(trial["evidence"])
     looks = r"ls -l /nowhere/result\.json\.\w+\.part && runner doctor --bind "
     assert re.match(looks, trial["remedies"][0]["text"])
 
