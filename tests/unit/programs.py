@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 # Words that a shell, Slurm or a runtime would take for more than text.
@@ -18,6 +20,14 @@ def program(path: Path, *lines: str) -> Path:
     first = [] if lines[0].startswith("#!") else ["#!/bin/sh"]
     path.write_text("\n".join((*first, *lines, "")), encoding="utf-8")
     path.chmod(0o755)
+    return path
+
+
+def sandbox(path: Path, labels: Mapping[str, str]) -> Path:
+    """Make a folder look like an unpacked image with these labels; return its path."""
+    file = path / ".singularity.d" / "labels.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(dict(labels)), encoding="utf-8")
     return path
 
 

@@ -9,7 +9,6 @@ Write them again after a change that is meant, and read the difference before it
 from __future__ import annotations
 
 import difflib
-import json
 import subprocess
 import sys
 import tempfile
@@ -39,6 +38,7 @@ from runners.script import render
 from runners.sites import load
 
 from .plans import planned
+from .programs import sandbox
 
 EXPECTED = Path(__file__).parent / "expected"
 WHOLE = (
@@ -179,9 +179,7 @@ def at_remote_site(
     name: str, folder: Path, env: Mapping[str, str], *more: str, command: str = "launch"
 ) -> subprocess.CompletedProcess[str]:
     """Run `runner COMMAND --site NAME` in an empty folder on a machine of another site."""
-    labels = folder / "sandbox" / ".singularity.d" / "labels.json"
-    labels.parent.mkdir(parents=True)
-    labels.write_text(json.dumps({**MPICH, "horovod.version": "0.28.1"}))
+    sandbox(folder / "sandbox", {**MPICH, "horovod.version": "0.28.1"})
     words = [command, "--site", name, *REMOTE_SITES[name], *more, "torch_mnist"]
     return subprocess.run(
         [sys.executable, "-m", "runners", *words],

@@ -7,10 +7,8 @@ import hashlib
 import json
 import os
 import tarfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from runners.injob.stage import image as stage_image
 from runners.injob.stage.node import NotStaged
 
 from ..programs import program
+from .http_server import Handler, serving
 
 MANIFEST_PATH = "/v2/team/train/manifests/v1"
 
@@ -94,17 +93,10 @@ class Store:
     tokens: int = 0
 
 
-def handler(store: Store) -> type[BaseHTTPRequestHandler]:
+def handler(store: Store) -> type[Handler]:
     """Answer as a registry does."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
-            self.send_response(code)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(body)
-
+    class OfStore(Handler):
         def do_HEAD(self) -> None:
             self.answer(200 if self.path.rpartition("/")[2] in store.blobs else 404)
 
@@ -137,10 +129,7 @@ def handler(store: Store) -> type[BaseHTTPRequestHandler]:
                 store.blobs[self.path.rpartition("digest=")[2]] = body
                 self.answer(201)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    return OfStore
 
 
 @pytest.fixture
@@ -149,11 +138,8 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("DOCKER_CONFIG", raising=False)
     made = Store()
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler(made)) as server:
-        made.host = f"127.0.0.1:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serving(handler(made)) as made.host:
         yield made
-        server.shutdown()
 
 
 def blob(folder: Path, content: bytes, kind: str) -> Blob:

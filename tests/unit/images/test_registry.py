@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -23,6 +20,7 @@ from runners.images.registry.registry_client import Blob, Registry
 
 from ..core.test_sif import make_sif
 from ..listener import Said
+from .http_server import Handler, serving
 
 SIF = "application/vnd.sylabs.sif.layer.v1.sif"
 TOKEN = "a-token"
@@ -59,7 +57,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     monkeypatch.setenv("HOME", str(tmp_path))
     made = Site()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answers(Handler):
         def do_GET(self) -> None:
             secret = self.headers.get("Authorization", "")
             code, headers, body = made.reply(self.path, secret)
@@ -67,22 +65,10 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
             if made.ranges and wanted:
                 first, last = wanted.removeprefix("bytes=").split("-")
                 code, body = 206, body[int(first) : int(last) + 1]
-            self.send_response(code)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                if value:
-                    self.send_header(name, value)
-            self.end_headers()
-            with contextlib.suppress(ConnectionError):  # who has heard enough
-                self.wfile.write(body)
+            self.answer(code, body, **headers)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made.host = f"127.0.0.1:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serving(Answers) as made.host:
         yield made
-        server.shutdown()
 
 
 def registry(site: Site) -> Registry:

@@ -28,7 +28,7 @@ from runners.sites import probe
 
 from ..injob import shim
 from ..plans import planned
-from ..programs import program
+from ..programs import program, sandbox
 from . import slurm_site
 
 RANK = Path(runners.injob.rank.__file__).parent
@@ -222,16 +222,13 @@ def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None
 
 
 def test_inspect_shows_what_a_gpu_image_needs(tmp_path: Path) -> None:
-    (tmp_path / ".singularity.d").mkdir()
     labels = {**IMAGE.labels, "horovod.version": "0.28.1"}
-    (tmp_path / ".singularity.d" / "labels.json").write_text(json.dumps(labels))
-    facts = inspect.inspect(tmp_path).facts
+    facts = inspect.inspect(sandbox(tmp_path, labels)).facts
     assert facts["cuda.driver.minimum"].value == "525.60.13"
     assert "cudnn.version" not in facts  # not known, and not every image's business
     labels.update({"cuda.version": "none"})
     labels.pop("nccl.version", None)
-    (tmp_path / ".singularity.d" / "labels.json").write_text(json.dumps(labels))
-    assert inspect.inspect(tmp_path).facts["nccl.version"].value == "none"
+    assert inspect.inspect(sandbox(tmp_path, labels)).facts["nccl.version"].value == "none"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from runners.sessions.open_session import SessionRequest, ShellEnd
 from runners.sessions.servers import ServerDraft
 
 from ..listener import Told
-from ..programs import environment, program
+from ..programs import environment, program, sandbox
 
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 
@@ -26,9 +26,7 @@ HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an image and a Python environment; stand-ins for qsub and Apptainer."""
-    labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
-    labels.parent.mkdir(parents=True)
-    labels.write_text('{"horovod.version": "0.28.1"}')
+    sandbox(tmp_path / "sandbox", {"horovod.version": "0.28.1"})
     environment(tmp_path / "env")
     (tmp_path / "bin").mkdir()
     stand_ins = {

@@ -32,7 +32,7 @@ from runners.core.remedy import Remedy, advice, change, command, option_words, s
 from runners.planning import search
 from runners.settings import suggest
 
-from ..programs import HOSTILE, program
+from ..programs import HOSTILE, program, sandbox
 
 
 def typed(*words: str) -> CommandLine:
@@ -222,9 +222,7 @@ def test_a_secret_is_shown_by_its_name(word: str, shown: str) -> None:
 
 
 def test_who_types_a_secret_is_told_how_not_to(tmp_path: Path) -> None:
-    labels = tmp_path / "sandbox" / ".singularity.d" / "labels.json"
-    labels.parent.mkdir(parents=True)
-    labels.write_text('{"horovod.version": "0.28.1"}')
+    sandbox(tmp_path / "sandbox", {"horovod.version": "0.28.1"})
     words = ["launch", "--scheduler", "slurm", "--image", "sandbox", "--dry-run", "torch_mnist"]
     argv = [sys.executable, "-m", "runners", *words[:1], "--env", "HF_TOKEN=s3cret", *words[1:]]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": str(tmp_path)}

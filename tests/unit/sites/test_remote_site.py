@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -17,7 +16,7 @@ from runners.sites import find_site, load
 
 from .. import scripts
 from ..plans import planned
-from ..programs import program
+from ..programs import program, sandbox
 from .profiles import environment, job, shipped, write
 
 COMMANDS = {
@@ -99,9 +98,7 @@ def test_each_type_of_gpu_has_a_line_of_its_own(
     tmp_path: Path, words: tuple[str, ...], what: str, forms: list[str]
 ) -> None:
     work = tmp_path / "work"
-    labels = work / "horovod_gpu.sif" / ".singularity.d" / "labels.json"
-    labels.parent.mkdir(parents=True)
-    labels.write_text(json.dumps(GPU_IMAGE))
+    sandbox(work / "horovod_gpu.sif", GPU_IMAGE)
     env = {**machine(tmp_path / "bin"), "HOME": str(work), "XDG_CACHE_HOME": str(tmp_path)}
     env["PYTHONPATH"] = str(scripts.EXPECTED.parents[2])
     site, *options = words
