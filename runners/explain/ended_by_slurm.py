@@ -84,7 +84,7 @@ def stall(facts: Facts) -> Explanation | None:
     ranks = sorted({line.text.strip().partition(":")[0] for line in named}, key=int)
     who = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}" if ranks else "some ranks"
     rank = int(ranks[0]) if len(ranks) == 1 else None
-    host = next((one.host for one in facts.failures if one.rank == rank), "")
+    host = next((failure.host for failure in facts.failures if failure.rank == rank), "")
     cause = (
         f"the ranks waited for {who}, which did not join a collective operation that all others "
         "had started"
@@ -139,7 +139,7 @@ def _of_slurm(facts: Facts) -> str:
 
 def no_step(facts: Facts) -> Explanation | None:
     """The job has its nodes, and srun cannot make a step on them, or waits for what never comes."""
-    lines = [line for each in NO_STEP for line in facts.lines(each)[:1]]
+    lines = [line for pattern in NO_STEP for line in facts.lines(pattern)[:1]]
     made = [line.number for line in facts.lines(STEP_CREATED)]
     if not lines or facts.record or any(number > lines[-1].number for number in made):
         return None  # or a rank has started, and tells how it ended

@@ -77,10 +77,10 @@ class Failure:
         """Whether it ended by an exit code alone."""
         return self.kind == kinds.EXIT and not self.error
 
-    def alike(self, other: Failure) -> bool:
+    def alike(self, failure: Failure) -> bool:
         """Whether another rank failed in the very same way."""
-        same = self.kind == other.kind and self.exit_code == other.exit_code
-        return same and self.message == other.message
+        same = self.kind == failure.kind and self.exit_code == failure.exit_code
+        return same and self.message == failure.message
 
     def __str__(self) -> str:
         """Return it as evidence."""
@@ -147,8 +147,8 @@ class FirstFailure:
             return everybody if self.alike == self.size else f"{self.alike} ranks"
         if self.rank is not None:
             return f"rank {self.rank if self.worker is None else self.worker}@{self.host}"
-        what = self.record.fields.get("what", "node") if self.record else "node"
-        return f"{what} on {self.host}"
+        staged = self.record.fields.get("what", "node") if self.record else "node"
+        return f"{staged} on {self.host}"
 
     def __str__(self) -> str:
         """Return who it was and how it ended."""
@@ -254,8 +254,9 @@ class Facts:
 
         Other ranks' lines tell of what followed. Without a rank to blame any line will do.
         """
-        own = {None, self.first.rank} if self.first else None
-        return next((one for one in self.lines(pattern) if own is None or one.rank in own), None)
+        ranks = {None, self.first.rank} if self.first else None
+        lines = self.lines(pattern)
+        return next((line for line in lines if ranks is None or line.rank in ranks), None)
 
     def match(self, pattern: LogPattern) -> tuple[Line, re.Match[str]] | None:
         """Return that line, and what the pattern finds in it."""

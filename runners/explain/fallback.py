@@ -55,19 +55,19 @@ def unknown(facts: Facts) -> Explanation:
     first, errors = facts.first, facts.log.errors
     if facts.of_text and first is None:
         return _unknown_text(facts)
-    own = [line for line in errors if line.rank in (None, first.rank if first else None)]
+    lines = [line for line in errors if line.rank in (None, first.rank if first else None)]
     if first is None:
-        own = own or list(errors)
+        lines = lines or list(errors)
         code = "" if facts.exit_code is None else f", exit code {facts.exit_code}"
         cause = f"the job ended ({facts.state.value}{code}) and no rank left a record of why"
         because = "no rank says what happened"
     else:
-        own = [line for line in own if not line.text.startswith("srun: error: ")]
+        lines = [line for line in lines if not line.text.startswith("srun: error: ")]
         failed = "was the first to fail" if first.alike == 1 else "failed"
         cause = f"{first.name} {failed}: {first.how}"
         because = "no signature knows it; these are the first lines that look like errors"
-        because = because if own else "no error is logged"
-    seen = own[:SHOWN] or facts.log.last[-SHOWN:]
+        because = because if lines else "no error is logged"
+    seen = lines[:SHOWN] or facts.log.last[-SHOWN:]
     record = first.evidence if first else ()
     return finding(cause, (*record, *seen), logs(facts), Certainty.UNSURE, because)
 

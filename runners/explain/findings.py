@@ -119,9 +119,9 @@ def own_code(facts: Facts) -> tuple[Line, ...]:
 
     Where the record has the traceback, that is shown as a whole.
     """
-    own = None if facts.record and facts.record.traceback else user_line(facts)
+    at = None if facts.record and facts.record.traceback else user_line(facts)
     last = facts.log.last
-    return last[last.index(own[0]) :][:2] if own else ()
+    return last[last.index(at[0]) :][:2] if at else ()
 
 
 def before(facts: Facts) -> list[Line]:

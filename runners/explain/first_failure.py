@@ -59,15 +59,15 @@ def _who_tells(failed: Sequence[Failure]) -> Failure | None:
     first = failed[0] if failed else None
     if first is None or not first.silent:
         return first
-    same = (one for one in failed if one.exit_code == first.exit_code)
-    near = (one for one in same if one.time - first.time < TOGETHER_SECONDS)
-    return next((one for one in near if not one.silent), first)
+    same = (failure for failure in failed if failure.exit_code == first.exit_code)
+    near = (failure for failure in same if failure.time - first.time < TOGETHER_SECONDS)
+    return next((failure for failure in near if not failure.silent), first)
 
 
 def _lost(failed: Sequence[Failure], log: LogFacts) -> Lost | None:
     """Return the first rank that was lost without a record, and not because others were."""
-    recorded = {one.rank for one in failed}
-    gone = (one for one in log.lost if one.rank not in recorded and one.how not in FOLLOWS)
+    recorded = {failure.rank for failure in failed}
+    gone = (lost for lost in log.lost if lost.rank not in recorded and lost.how not in FOLLOWS)
     return next(gone, None)
 
 
@@ -77,7 +77,7 @@ def _came_first(gone: Lost, record: Failure, log: LogFacts) -> bool:
 
 
 def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> FirstFailure:
-    rivals = [one for one in failed if one.follower == record.follower]
+    rivals = [failure for failure in failed if failure.follower == record.follower]
     named = NAMED.search(record.error)
     rank, host = (int(named["rank"]), named["host"]) if named else (record.rank, record.host)
     alike = 1 if named else _alike(record, rivals)
@@ -90,19 +90,20 @@ def _of_record(record: Failure, failed: Sequence[Failure], log: LogFacts) -> Fir
 def _alike(record: Failure, rivals: Sequence[Failure]) -> int:
     """Return how many ranks failed in the same way; 1 where any failed in another."""
     same = all(
-        one.alike(record) or (one.silent and one.exit_code == record.exit_code) for one in rivals
+        rival.alike(record) or (rival.silent and rival.exit_code == record.exit_code)
+        for rival in rivals
     )
     return len(rivals) if same else 1
 
 
 def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
     """Say so when the log has another rank's failure before this one's: clocks may differ."""
-    ranks = [one.rank for one in rivals if one.rank is not None]
+    ranks = [rival.rank for rival in rivals if rival.rank is not None]
     logged = {rank: log.failed[rank] for rank in ranks if rank in log.failed}
     if record.rank not in logged:
         return ""
     earliest = min(logged, key=lambda rank: logged[rank])
-    if any(one.rank == earliest and one.alike(record) for one in rivals):
+    if any(rival.rank == earliest and rival.alike(record) for rival in rivals):
         return ""  # it is this one, or says the very same
     by_clock = f"rank {record.rank} was first by the nodes' clocks"
     return f"{by_clock}, rank {earliest} by the order of the log"
@@ -128,8 +129,7 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     guessed = record.guessed and not error  # torchrun itself says that this worker was the first
     error = error or _error(reversed(lines))
     if not error:  # a launcher's summary may be longer than what was kept
-        own = [line.text for line in log.errors if line.rank == record.rank]
-        error = _error(own)
+        error = _error(line.text for line in log.errors if line.rank == record.rank)
     if not error:
         return first
     return _with_error(first, replace(record, guessed=guessed), error)
@@ -147,17 +147,17 @@ def as_logged(
     code = (exit_code(first.how) if first else None) or 1
     if code > 128 or (first and first.record):
         return first
-    own = [line for line in log.errors if first is None or line.rank in (None, first.rank)]
-    if any(NO_EXCEPTION.search(line.text) for line in (*own, *log.of_nobody)):
+    lines = [line for line in log.errors if first is None or line.rank in (None, first.rank)]
+    if any(NO_EXCEPTION.search(line.text) for line in (*lines, *log.of_nobody)):
         return first
     last = [*without_ignored(log.last)]
-    ignored = {*log.last}.difference(last).union(_ignored(own))
-    own = [line for line in own if OF_PYTHON.match(line.text) and line not in ignored]
-    error = _error(line.text for line in own)
+    ignored = {*log.last}.difference(last).union(_ignored(lines))
+    lines = [line for line in lines if OF_PYTHON.match(line.text) and line not in ignored]
+    error = _error(line.text for line in lines)
     if not error or kinds.of_lost_peer(error):
         return first
-    line = next(line for line in own if error in line.text)
-    several = several or len(log.lost) > 1 or any(kinds.of_lost_peer(line.text) for line in own)
+    line = next(line for line in lines if error in line.text)
+    several = several or len(log.lost) > 1 or any(kinds.of_lost_peer(line.text) for line in lines)
     mixed = several and line.rank is None and not label_of(line.text)
     ending = None if mixed else _ending(line, last)
     if ending:
@@ -182,21 +182,21 @@ def _ignored(errors: Sequence[Line]) -> Iterator[Line]:
 def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
     """Return the error of the last traceback of a line's rank, which went on after that line."""
     whose = survived.rank, label_of(survived.text)
-    own = [line for line in lines if (line.rank, label_of(line.text)) == whose]
-    texts = [LABEL.sub("", line.text) for line in own]
-    at = next((at for at in range(len(own) - 1, -1, -1) if TRACEBACK in texts[at]), None)
+    of_rank = [line for line in lines if (line.rank, label_of(line.text)) == whose]
+    texts = [LABEL.sub("", line.text) for line in of_rank]
+    at = next((at for at in range(len(of_rank) - 1, -1, -1) if TRACEBACK in texts[at]), None)
     if at is None:
         return None
     start = start_of_chain(texts, at)
     if texts[max(0, start - 1)].startswith(BESIDE):
         return None
-    between = zip(own[:start], texts[:start])
+    between = zip(of_rank[:start], texts[:start])
     if not any(line.number > survived.number and text[:1].strip() for line, text in between):
         return None
     error = _error(texts[start:])
     if not error or kinds.of_lost_peer(error):
         return None
-    return next(line for line in own[start:] if error in line.text)
+    return next(line for line in of_rank[start:] if error in line.text)
 
 
 def start_of_chain(lines: Sequence[str], end: int) -> int:
@@ -272,6 +272,6 @@ def _on_top(record: Failure, log: LogFacts) -> bool:
 
 def _error(lines: Iterable[str]) -> str:
     """Return the first error that is not on top, and if there is one no lost peer's."""
-    matches = [each for each in map(ERROR.match, lines) if each and not ON_TOP.search(each[0])]
-    errors = [each["error"] for each in matches]
-    return next((each for each in errors if not kinds.of_lost_peer(each)), [*errors, ""][0])
+    matches = [match for match in map(ERROR.match, lines) if match]
+    errors = [match["error"] for match in matches if not ON_TOP.search(match[0])]
+    return next((error for error in errors if not kinds.of_lost_peer(error)), [*errors, ""][0])

@@ -48,7 +48,7 @@ def _without(facts: Facts, names: str) -> Remedy | None:
     """Return the launch without the variables of such names; None where none was given."""
     gone = [name for name in facts.plan.env if fnmatchcase(name, names)]
     typed = map(str, facts.job.typed.values("env"))  # the plan has no values to type again
-    kept = [each for each in typed if each.partition("=")[0] not in gone]
+    kept = [variable for variable in typed if variable.partition("=")[0] not in gone]
     return change(env=kept, leave_out=["env"]) if gone else None
 
 

@@ -49,8 +49,8 @@ def import_leak(facts: Facts) -> Explanation | None:
     leaked = _from_home(facts)
     if leaked is None or not IMPORTING.search(facts.error):
         return None
-    own = f"not the {facts.environment}'s: {leaked.text.strip()}"
-    cause = f"{who(facts)} imported a package from your home folder, {own}"
+    elsewhere = f"not the {facts.environment}'s: {leaked.text.strip()}"
+    cause = f"{who(facts)} imported a package from your home folder, {elsewhere}"
     by_variable = "PYTHONPATH" in facts.plan.env or not facts.has_image
     fix = change(env="PYTHONPATH=") if by_variable else change(apptainer_arg="--no-home")
     because = "the import that failed was within that folder"

@@ -115,7 +115,7 @@ def _explained(signature: Signature, facts: Facts, logged: Facts) -> Explanation
         return by_exception
     if by_exception is None:
         return by_log
-    return min(by_exception, by_log, key=lambda each: SURENESS.index(each.certainty))
+    return min(by_exception, by_log, key=lambda answer: SURENESS.index(answer.certainty))
 
 
 def _nothing(facts: Facts) -> Explanation | None:

@@ -115,7 +115,7 @@ class Match:
 def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[MessageSignature, ...]:
     """Return all signatures, by the order of the files' names, as they read for such a job."""
     files = sorted(FOLDER.glob("*.toml"))
-    return tuple(each for file in files for each in _read(file, has_image, by_sbatch))
+    return tuple(entry for file in files for entry in _read(file, has_image, by_sbatch))
 
 
 def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSignature]:
@@ -130,7 +130,7 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSigna
         example = row.pop("example")
         row["examples"] = [example] if isinstance(example, str) else example
         row["where"], row["certainty"] = row.pop("in", "any"), Certainty(row["certainty"])
-        row.update({key: tuple(one) for key, one in row.items() if isinstance(one, list)})
+        row.update({key: tuple(value) for key, value in row.items() if isinstance(value, list)})
         yield MessageSignature(**row, about=file.stem)
 
 
@@ -155,7 +155,7 @@ def matches(text: Text, general: bool = False, of: Sequence[MessageSignature] = 
     ours = [entry for entry in of or entries() if entry.general is general]
     texts = {where: text.of(where) for where in {entry.where for entry in ours}}
     fit = (_match(entry, texts[entry.where]) for entry in ours)
-    return sorted(filter(None, fit), key=lambda each: each.rank)
+    return sorted(filter(None, fit), key=lambda match: match.rank)
 
 
 @cache
@@ -189,18 +189,18 @@ def _match(entry: MessageSignature, text: str) -> Match | None:
     matches = []
     for pattern in entry.match:
         possible = any(word in text for word in _needed(pattern))
-        one = _compiled(pattern).search(text) if possible else None
-        if one is None:
+        match = _compiled(pattern).search(text) if possible else None
+        if match is None:
             return None
-        matches.append(one)
+        matches.append(match)
     if any(_compiled(pattern).search(text) for pattern in entry.unless):
         return None
     groups = {"0": matches[0][0]}
-    for one in matches:
-        groups.update(one.groupdict(""))
+    for match in matches:
+        groups.update(match.groupdict(""))
     named = {name.rstrip(DIGITS) or name: "" for name in groups}
     named.update((name.rstrip(DIGITS) or name, value) for name, value in groups.items() if value)
-    return Match(entry, min(one.start() for one in matches), matches[0][0], named)
+    return Match(entry, min(match.start() for match in matches), matches[0][0], named)
 
 
 def judge(facts: Facts, general: bool = False, before_crash: bool = False) -> Explanation | None:
@@ -219,11 +219,15 @@ def judge(facts: Facts, general: bool = False, before_crash: bool = False) -> Ex
 
 def _not_of_followers(fit: list[Match], text: Text, facts: Facts) -> list[Match]:
     """Return what lines say of the failure itself, not of ranks that only lost another by it."""
-    lines = [(one, text.lines_with(one.found)) for one in fit]
-    own = [one for one, of in lines if not any(kinds.of_lost_peer(line.text) for line in of)]
+    with_lines = [(match, text.lines_with(match.found)) for match in fit]
+    of_failure = [
+        match
+        for match, lines in with_lines
+        if not any(kinds.of_lost_peer(line.text) for line in lines)
+    ]
     first = as_logged(facts.first, facts.log)
     error = first.record.error if first and first.record else ""
-    return own if own or (error and not kinds.of_lost_peer(error)) else fit
+    return of_failure if of_failure or (error and not kinds.of_lost_peer(error)) else fit
 
 
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:

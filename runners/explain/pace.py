@@ -40,9 +40,9 @@ def ways(facts: Facts, seconds: int, needed: int) -> list[Alternative]:
     whole = Alternative("to finish in one job, where its partition gives so much time", longer)
     if not saves(facts):
         return [whole]
-    each = max(seconds, SHORTEST_START)
-    starts = -(-needed // each)
-    settings: dict[str, Value] = {"time": clock(each)} if each > seconds else {}
+    limit = max(seconds, SHORTEST_START)
+    starts = -(-needed // limit)
+    settings: dict[str, Value] = {"time": clock(limit)} if limit > seconds else {}
     settings |= {"requeue-limit": 2 * starts} if starts > FEW_STARTS else {}
     signal = f"USR1@{BEFORE_LIMIT}"
     again = change(settings, requeue=True, signal=signal, arguments=resume(facts))

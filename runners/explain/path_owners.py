@@ -28,7 +28,7 @@ def owner_of(path: str) -> str:
 
 def that_can_be_done(steps: tuple[str, ...], found: Iterable[str]) -> tuple[str, ...]:
     """Return the steps of a fix, without a bind of a folder that none brings: it is said why."""
-    paths = (each for each in found if each.startswith(("/", "~")))
+    paths = (words for words in found if words.startswith(("/", "~")))
     path = next(filter(owner_of, paths), "")
     kept = tuple(step for step in steps if not path or not TO_BIND.search(step))
     return steps if kept == steps else (*kept, f"A bind does not bring {path}: {owner_of(path)}")

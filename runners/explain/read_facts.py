@@ -125,23 +125,28 @@ def failures(paths: JobPaths) -> tuple[Failure, ...]:
     records = [(path, files.read_json(path)) for path in record_files]
     try:
         failures = [_failure(path, record) for path, record in records if record]
-        failures.sort(key=lambda one: (one.kind != kinds.PORT_TAKEN, one.follower, one.time))
+        failures.sort(key=_to_blame)
     except files.DAMAGED as error:
         raise SystemFault(f"cannot read {paths.failures}", f"{error!r}") from None
     return tuple(failures)
+
+
+def _to_blame(failure: Failure) -> tuple[bool, bool, float]:
+    """Return the place of a failure among the others, the first to blame before all."""
+    return failure.kind != kinds.PORT_TAKEN, failure.follower, failure.time
 
 
 def _failure(path: Path, record: dict[str, Any]) -> Failure:
     version, kind = record.get("version", 0), record.get("kind", "")
     if version > kinds.VERSION:
         raise SystemFault(f"cannot read {path}: a newer runner wrote it (version {version})")
-    own = kinds.KINDS.get(kind, ())
-    for name in (*OF_ALL, *own):
+    of_kind = kinds.KINDS.get(kind, ())
+    for name in (*OF_ALL, *of_kind):
         if name not in record and name in MAY_LACK:
             continue
         if not _fits(record[name], FORMS.get(name, str)):
             raise ValueError(f"{name} of {path.name} is {record[name]!r}")
-    fields = {name: record[name] for name in own if name in record}
+    fields = {name: record[name] for name in of_kind if name in record}
     return Failure(
         record["rank"],
         record["host"],

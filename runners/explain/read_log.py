@@ -106,7 +106,9 @@ class _Reader:
     """What has been found so far."""
 
     def __init__(self, patterns: Sequence[LogPattern], label: bytes, name: str) -> None:
-        self.patterns = [(one, one.words.encode(), re.compile(one.pattern)) for one in patterns]
+        self.patterns = [
+            (pattern, pattern.words.encode(), re.compile(pattern.pattern)) for pattern in patterns
+        ]
         self.label, self.name = label, name
         self.lines = self.size = 0
         self._begin()
@@ -174,7 +176,7 @@ class _Reader:
         errors = sorted({line for pattern in ERRORS for line in hits.get(pattern, ())}, key=NUMBER)
         matches = [(re.search(FAILED.pattern, line.text), line) for line in hits.get(FAILED, ())]
         failed = {int(match.group(1)): line.number for match, line in matches if match}
-        ends = [one.number for pattern in ENDING for one in hits.get(pattern, ())]
+        ends = [line.number for pattern in ENDING for line in hits.get(pattern, ())]
         ending = min(ends, default=math.inf)
         lost = [line for pattern in LOST for line in hits.get(pattern, ())]
         gone = [line for line in lost if line.number < ending]

@@ -79,7 +79,8 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
     if not unexplained or seen is None or seen[0].rank is None:
         return None
     line, match = seen
-    why = [one for each in WHY for one in facts.lines(each) if one.rank == line.rank]
+    reasons = [reason for pattern in WHY for reason in facts.lines(pattern)]
+    why = [reason for reason in reasons if reason.rank == line.rank]
     cause = f"MPI aborted on rank {line.rank}@{line.host}, in {match[1]}, and ended all ranks"
     fix = logs_of(facts, line.rank)
     because = "Open MPI reports it; what it says before that is the reason"

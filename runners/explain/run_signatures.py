@@ -121,7 +121,7 @@ def _faults(entry: RunSignature) -> Iterator[str]:
         yield "it needs one remedy: remedy, advice, or first, change and leave_out"
     yield from (f"{name} is no option of the launch" for name in {*entry.change} - {*SETTINGS})
     yield from (f"{name} is no signal" for name in entry.signals if not SIGNAL.holds(name))
-    wrong = (one.pattern for one in entry.patterns if not _is_regex(one.pattern))
+    wrong = (line.pattern for line in entry.patterns if not _is_regex(line.pattern))
     yield from (f"{pattern} is no regular expression" for pattern in wrong)
 
 
@@ -175,8 +175,8 @@ def _lines(entry: RunSignature, facts: Facts) -> list[tuple[LogPattern, Line]]:
 
 
 def _shown(name: str, facts: Facts) -> tuple[object, ...]:
-    what, _, count = name.partition(" ")
-    return SHOWN[what](facts, int(count or 0))
+    kind, _, count = name.partition(" ")
+    return SHOWN[kind](facts, int(count or 0))
 
 
 def _words(facts: Facts) -> dict[str, str]:

@@ -112,13 +112,13 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     rank = facts.first.rank if facts.first else None
     # Of one that left no record, as it was killed with its shim, the last lines are all ranks'.
     mixed = (*facts.log.errors, *(() if facts.record else facts.log.last))
-    own = [line for line in mixed if rank is None or line.rank in (None, rank)]
+    of_rank = [line for line in mixed if rank is None or line.rank in (None, rank)]
     last = facts.log.last if facts.record else ()
-    lines = {(line.file, line.number): line for line in (*facts.log.of_nobody, *own, *last)}
+    lines = {(line.file, line.number): line for line in (*facts.log.of_nobody, *of_rank, *last)}
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
-    for each in without_ignored(lines[key] for key in sorted(lines)):
-        line = replace(each, text=LABEL.sub("", each.text)[:LONGEST_LINE])
+    for whole in without_ignored(lines[key] for key in sorted(lines)):
+        line = replace(whole, text=LABEL.sub("", whole.text)[:LONGEST_LINE])
         survived = facts.record and line.rank is None and OF_SHELL.search(line.text)
         if survived or HARMLESS.search(line.text):
             continue

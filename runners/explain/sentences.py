@@ -56,13 +56,13 @@ def typed(text: str, named: Mapping[str, str]) -> str:
 def inside(value: Any, named: Mapping[str, str]) -> Any:
     """Return the value of an option, its texts with what was found in them."""
     if isinstance(value, list):
-        return [inside(one, named) for one in value]
+        return [inside(item, named) for item in value]
     return _put(value, named, str) if isinstance(value, str) else value
 
 
 def _put(text: str, named: Mapping[str, str], how: Callable[[str], str]) -> str:
     return re.sub(
-        r"\{(\w+)\}", lambda each: how(named[each[1]]) if each[1] in named else each[0], text
+        r"\{(\w+)\}", lambda name: how(named[name[1]]) if name[1] in named else name[0], text
     )
 
 

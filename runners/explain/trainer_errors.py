@@ -45,7 +45,7 @@ def _usage(facts: Facts) -> Line | None:
     """Return argparse's line in a trainer of the user's, whose record has the exit code alone."""
     if facts.record is None or not facts.record.silent:
         return None
-    return next((one for one in reversed(facts.log.last) if USAGE.search(one.text)), None)
+    return next((line for line in reversed(facts.log.last) if USAGE.search(line.text)), None)
 
 
 def _help(facts: Facts) -> Remedy:

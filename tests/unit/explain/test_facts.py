@@ -37,18 +37,18 @@ GOOD_FIELDS: dict[str, Any] = {
 def test_a_field_of_another_form_is_damage(tmp_path: Path, kind: str) -> None:
     """A record may be another user's: whatever it holds, it is explained or named as damaged."""
     paths, job = made(tmp_path, "")
-    own = {name: GOOD_FIELDS.get(name, "x") for name in kinds.KINDS[kind]}
-    leave(paths, 0, 1.0, Problem(kind, "m", own), size=2)
+    of_kind = {name: GOOD_FIELDS.get(name, "x") for name in kinds.KINDS[kind]}
+    leave(paths, 0, 1.0, Problem(kind, "m", of_kind), size=2)
     assert explain(paths, job, FAILED).id
     file = paths.failures / "rank-0.json"
     good = json.loads(file.read_text())
-    for name in good if kind == kinds.EXIT else own:  # the others are of every kind
+    for name in good if kind == kinds.EXIT else of_kind:  # the others are of every kind
         wrong: list[Any] = [None, 1.5, "x", [], {}, [1], ["x"], [[1]], [[0, "n0", 1]]]
         for value in wrong:
             file.write_text(json.dumps({**good, name: value}))
             with contextlib.suppress(SystemFault):
                 explain(paths, job, FAILED)
-    for name in own:
+    for name in of_kind:
         file.write_text(json.dumps({**good, name: {}}))
         with pytest.raises(SystemFault, match="cannot read") as told:
             explain(paths, job, FAILED)
@@ -90,9 +90,9 @@ def test_the_last_lines_are_those_of_the_first_rank_to_fail(
     path.write_text("\n".join([*lines, "srun: Terminating", "", ""]))
     found = read_log.read(path, [], "1@n1")
     numbers = [number for number in range(1, 200) if number % 3 == 1][-read_log.LAST :]
-    assert [(one.number, one.text) for one in found.last] == [(n, f"line {n}") for n in numbers]
+    assert [(line.number, line.text) for line in found.last] == [(n, f"line {n}") for n in numbers]
     everybody = read_log.read(path, [])
-    assert [(one.number, one.text) for one in everybody.last[-2:]] == [
+    assert [(line.number, line.text) for line in everybody.last[-2:]] == [
         (199, "line 199"),
         (200, "srun: Terminating"),
     ]
@@ -127,7 +127,7 @@ def test_a_training_that_cannot_finish_within_its_limit(
     said = explain(paths, launched(job, time="00:01:00"), Status(JobState.TIMEOUT))
     assert f"at its pace all steps need {needs}: it cannot finish within it" in said.what
     assert str(said.fix) == f"{offered} -- --resume {paths.root}"
-    assert [each.does for each in said.others] == [
+    assert [alternative.does for alternative in said.others] == [
         "to finish in one job, where its partition gives so much time"
     ]
 

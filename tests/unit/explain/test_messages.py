@@ -48,7 +48,7 @@ def explained(folder: Path, text: str) -> Explanation:
 
 
 def said(explanation: Explanation) -> str:
-    fixes = [explanation.fix, *(other.fix for other in explanation.others)]
+    fixes = [explanation.fix, *(alternative.fix for alternative in explanation.others)]
     commands = (suggest.text(fix, end.UNKNOWN_LAUNCH) for fix in fixes if fix)
     return "\n".join((explanation.what, *explanation.steps, *commands, explanation.tell))
 
@@ -57,9 +57,9 @@ def faults(case: dict[str, Any], explanation: Explanation) -> list[str]:
     """Return what is wrong with an answer; it is as sure as the entry of the message says."""
     words = said(explanation)
     wrong = [
-        f"not said: {each}" for each in case.get("says", ()) if not re.search(each, words, re.I)
+        f"not said: {sign}" for sign in case.get("says", ()) if not re.search(sign, words, re.I)
     ]
-    wrong += [f"said: {each}" for each in case.get("never", ()) if re.search(each, words)]
+    wrong += [f"said: {sign}" for sign in case.get("never", ()) if re.search(sign, words)]
     entries = {entry.id: entry for entry in message_signatures.entries()}
     known = entries.get(explanation.id)
     sure = known.certainty if known else explanation.certainty
@@ -71,7 +71,7 @@ def faults(case: dict[str, Any], explanation: Explanation) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_is_told_as_what_it_is(tmp_path: Path, kind: str) -> None:
     wrong = []
-    for case in (each for each in CASES if each["kind"] == kind):
+    for case in (case for case in CASES if case["kind"] == kind):
         explanation = explained(tmp_path, case["text"])
         if found := faults(case, explanation):
             wrong.append(f"{explanation.id}: {found}\n{case['text']}\n{said(explanation)}")

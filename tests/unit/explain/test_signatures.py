@@ -39,11 +39,11 @@ def text_of(entry: MessageSignature, example: str) -> Text:
 
 
 def known(text: Text) -> list[str]:
-    return [each.entry.id for each in everything(text)]
+    return [match.entry.id for match in everything(text)]
 
 
 def everything(text: Text) -> list[Match]:
-    return [each for general in (False, True) for each in message_signatures.matches(text, general)]
+    return [*message_signatures.matches(text, False), *message_signatures.matches(text, True)]
 
 
 # Each table is one test, which names all that fail: as a test of its own, each of 700 examples
@@ -55,9 +55,10 @@ def test_an_example_is_known_by_its_own_signature() -> None:
     for name, entry, example in examples():
         matches = everything(text_of(entry, example))
         best = matches[0].entry.general, matches[0].rank[:2]
-        first = [each.entry.id for each in matches if (each.entry.general, each.rank[:2]) == best]
+        ranked = [(match.entry.id, (match.entry.general, match.rank[:2])) for match in matches]
+        first = [known_by for known_by, rank in ranked if rank == best]
         if first != [entry.id]:  # two that claim it with equal right are wrong too
-            failures.append(f"{name}: {first} of {[each.entry.id for each in matches]}")
+            failures.append(f"{name}: {first} of {[known_by for known_by, _ in ranked]}")
     assert not failures, "\n".join(failures)
 
 
