@@ -105,7 +105,7 @@ def test_a_cause_is_explained(explained: dict[str, dict[str, Any]], cause: Cause
 
 def test_a_job_that_ended_well_is_not_explained(explained: dict[str, dict[str, Any]]) -> None:
     said = explained["well"]
-    assert (said["id"], said["evidence"], said["remedies"]) == ("completed", [], None)
+    assert (said["id"], said["evidence"], said["remedies"]) == ("completed", [], [])
 
 
 def test_a_followed_job_explains_itself_at_its_end(place: Login) -> None:
