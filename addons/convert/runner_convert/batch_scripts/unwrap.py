@@ -273,9 +273,8 @@ def _for_ranks(word: Word) -> Word:
     text, names = with_placeholders(word)
     fixed = " ".join(map(syntax.source, syntax.below(syntax.parse(text), "raw_string")))
     kept = {names[name].pieces[0] for name in names if f"{{{name}}}" in fixed}
-    on_rank = {
-        p: p.source for p in word.unknown if p.kind == RUN and known_on_rank(p) and p not in kept
-    }
+    unknown = set(word.unknown) - kept
+    on_rank = {p: p.source for p in unknown if p.kind == RUN and known_on_rank(p)}
     pieces = (on_rank.get(p, p) if isinstance(p, Unknown) else p for p in word.pieces)
     return compose(pieces, word.line)
 
