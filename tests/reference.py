@@ -11,8 +11,9 @@ import click
 from runners.cli import cli
 from runners.cli.options import parameter
 from runners.core.job_record import ArrayPaths, JobPaths, PathBelow
-from runners.explain import judge, message_signatures
+from runners.explain import judge, message_signatures, run_signatures
 from runners.explain.message_signatures import MessageSignature
+from runners.explain.run_signatures import RunSignature
 from runners.scale.study import StudyPaths
 from runners.settings import config
 from runners.settings.table import GROUPS, SETTINGS, Setting
@@ -225,17 +226,31 @@ def _files(paths: type) -> Iterator[str]:
 def failures_page() -> str:
     """Return the failures that `runner explain` knows: messages as data, and what the run tells."""
     data = message_signatures.entries()
-    names = sorted({one.name for one in judge.SIGNATURES if one.name})
+    files = sorted(run_signatures.FOLDER.glob("*.toml"))
+    entries = [entry for file in files for entry in run_signatures.read(file)]
+    causes = dict.fromkeys(row for entry in entries for row in _told_by(entry))
+    names = {signature.name for signature in judge.SIGNATURES if signature.name}
+    computed = sorted(names - {entry.id for entry in entries})
     parts = [
         f"{MADE}\n\n# Known failures\n\nBy `id`, as in `runner explain --json`. "
         "[How they are found](../guides/troubleshooting.md#known-failures).",
-        "## What a run's own facts tell\n\n" + _code(names) + ".",
+        "## What a run's own facts tell\n\n| name | cause | certainty |\n|---|---|---|\n"
+        + "\n".join(causes),
+        "And by code: " + _code(computed) + ".",
     ]
     for subject in dict.fromkeys(one.about for one in data):
         rows = [_failure(one) for one in data if one.about == subject]
         head = "| name | cause | what to do | fixed by | certainty |\n|---|---|---|---|---|"
         parts.append("\n".join([f"## {subject.replace('_', ' ')}\n\n{head}", *rows]))
     return "\n\n".join(parts) + "\n"
+
+
+def _told_by(entry: RunSignature) -> Iterator[str]:
+    """Yield a row for an entry, of one with signals a row for each."""
+    for name, meaning in entry.signals.items() or [("...", "...")]:
+        cause = entry.cause.replace("{signal}", name).replace("{meaning}", meaning)
+        cause = PLACEHOLDER.sub("...", cause)
+        yield f"| `{entry.id}` | {cause} | {entry.certainty.value} |"
 
 
 def _failure(one: MessageSignature) -> str:
