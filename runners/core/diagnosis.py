@@ -49,7 +49,8 @@ class Diagnosis:
 
     @property
     def evidence_lines(self) -> list[str]:
-        return self.evidence.strip().splitlines()
+        """Return the lines as they are: a table begins with blanks."""
+        return self.evidence.rstrip().lstrip("\r\n").splitlines()
 
 
 def refusal(id: str, what: str, evidence: str = "", *remedies: Remedy) -> Diagnosis:

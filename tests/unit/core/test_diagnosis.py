@@ -22,6 +22,11 @@ def test_a_diagnosis_is_a_sentence_with_evidence_and_what_to_try() -> None:
     assert typed == ["2 stay idle", "  try: runner launch --nodes 2"]
 
 
+def test_the_first_line_of_a_table_stays_above_its_columns() -> None:
+    found = diagnosis.refusal("ranks-wait", "two wait", "\n   rank  host\n      0  n1\n\n")
+    assert found.evidence_lines == ["   rank  host", "      0  n1"]
+
+
 def test_its_json_has_an_id_and_a_version() -> None:
     def typed(remedy: Remedy) -> dict[str, object]:
         return {"kind": remedy.kind, "text": remedy.text}
