@@ -34,8 +34,6 @@ from runners.injob.serve.run_server import REFUSED, jupyter_command, port_taken
 from runners.injob.serve.tensorboard import TokenProxy
 from runners.launching import private_folder
 from runners.schedulers import pbs
-from runners.schedulers.base import JobLocation
-from runners.schedulers.slurm_script import LABELLED, SlurmSteps
 from runners.script import render
 from runners.sessions import server_address, session_script, terminal
 from runners.sessions.server_address import ServerAddress
@@ -177,30 +175,8 @@ class TestSteps:
         with pytest.raises(UsageError, match="exclude each other"):
             terminal.chosen(("n1",), ("n1",), True)
 
-    def test_one_node_has_a_terminal_several_have_labels(self) -> None:
-        one = SlurmSteps().argv(JobLocation("42", ("n2",)), ["top"], pty=True)
-        assert {"--pty", "--jobid=42", "--nodelist=n2", "--overlap", "--mpi=none"} <= set(one)
-        assert one[-1] == "top"
-        several = SlurmSteps().argv(JobLocation("42", ("n1", "n2")), ["df", "/a b"], labelled=True)
-        assert several[-5:] == ["bash", "-c", LABELLED, "df", "/a b"]
-        assert "--ntasks=2" in several
-
-    def test_labels_keep_both_streams_and_the_code(self) -> None:
-        argv = ["bash", "-c", LABELLED, "bash", "-c", "echo out; echo err >&2; exit 7"]
-        env = {**os.environ, "SLURMD_NODENAME": "n1"}
-        done = subprocess.run(argv, capture_output=True, text=True, env=env)
-        assert (done.stdout, done.stderr) == ("n1 | out\n", "n1 | err\n")
-        assert done.returncode == 7
-
 
 class TestWay:
-    def test_to_the_address_of_the_node(self) -> None:
-        way = server_address.way(FOUND, TOKEN, "login.site.org", "ada", False)
-        assert way.ssh == "ssh -N -L 43210:10.77.0.2:43210 ada@login.site.org"
-        assert way.url == f"http://127.0.0.1:43210/lab?token={TOKEN}"
-        assert way.inside == f"http://n1:43210/lab?token={TOKEN}"
-        assert way.url in "\n".join(way.lines)
-
     def test_a_browser_in_the_cluster_is_told_the_nodes_name(self) -> None:
         """By the node's IP address JupyterLab answers 403, also with the token."""
         line = f"within the cluster:   http://n1:43210/lab?token={TOKEN}"
