@@ -8,7 +8,7 @@ import time
 import pytest
 
 from .beside import cluster
-from .conftest import Login, new_folder
+from .conftest import UNPACKED, Login, new_folder, succeeded
 from .places import check, places, prepare, run, shim
 
 ALLOCATE = "salloc -Q -N2 --ntasks-per-node=3 --overcommit"
@@ -101,6 +101,15 @@ def test_an_interface_that_is_not_there(folder: Login) -> None:
     done = run(folder, f"srun --mpi=none -N1 -n1 {shim('gloo', '--network-interfaces', 'ib7,ib8')}")
     assert done.returncode != 0
     assert re.search(r"n1 has no interface ib7 or ib8 .*; it has: eth0 \(10\.77", done.stdout)
+
+
+def test_the_images_horovod_needs_no_name_of_the_node(folder: Login) -> None:
+    """Without the shim, where the node's name leads nowhere, as in a container on a new machine."""
+    folder.write("hosts", "127.0.0.1 localhost\n")
+    inside = f"apptainer exec --bind {folder.folder}/hosts:/etc/hosts {UNPACKED}"
+    ranks = "horovodrun --gloo --network-interfaces lo -np 2 -H localhost:2 python3 place.py"
+    said = succeeded(folder.run("bash", "-c", f"{inside} {ranks}")).stdout
+    assert said.count('"total": 3, "interface": "lo"') == 2, said
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,8 @@ def separate_host_name() -> bool:
     Horovod 0.28.1 forgets it for the contexts of its process sets (gloo_context.cc,
     InitializeForProcessSet: the interface of a new context is empty), and all data travels in
     those. Gloo then resolves what gethostname() says: 127.0.1.1 on Debian's hosts, or an interface
-    without a route. In a UTS namespace of its own a process can be called by an address.
+    without a route. In a UTS namespace of its own a process can be called by an address. Our images
+    repair it (containers/horovod/src/repairs.toml); those of others do not.
     """
     # Half of it would leave us without our user's name, so a child tries first.
     child = os.fork()

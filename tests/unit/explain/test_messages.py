@@ -219,6 +219,7 @@ def test_slurms_last_words_tell_how_the_job_ended(
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # where runs are remembered
     Path("empty.log").touch()
     Path("folder").mkdir()
     for words, told in (
