@@ -104,7 +104,7 @@ def test_an_interface_that_is_not_there(folder: Login) -> None:
 
 
 def test_the_images_horovod_needs_no_name_of_the_node(folder: Login) -> None:
-    """Without the shim, where the node's name leads nowhere, as in a container on a new machine."""
+    """Without the shim, where the node's name does not resolve, as in many containers."""
     folder.write("hosts", "127.0.0.1 localhost\n")
     inside = f"apptainer exec --bind {folder.folder}/hosts:/etc/hosts {UNPACKED}"
     ranks = "horovodrun --gloo --network-interfaces lo -np 2 -H localhost:2 python3 place.py"
