@@ -118,7 +118,9 @@ def rank(framework: str, controller: str, port: str = "") -> int:
         variables = gloo_variables(port)
         os.environ.update(variables)
         add_up(hvd, tensor, "gloo")
-        for name in variables:
+        # Once enabled in a process, Horovod's Gloo connects beside MPI too (0.28.1): the interface
+        # stays, as the machine's own name may not resolve.
+        for name in variables.keys() - {"HOROVOD_GLOO_IFACE"}:
             del os.environ[name]
     add_up(hvd, tensor, controller)
     return 0
