@@ -244,7 +244,7 @@ def test_synthetic_images_measure_speed(login: Login) -> None:
         (
             "tokens",
             "torch_lm --context 16 --width 32",
-            "train.bin: token 65535 at place 123 is not in the vocabulary of 256",
+            "train.bin: token 65535 at position 123 is not in the vocabulary of 256",
         ),
     ],
 )
