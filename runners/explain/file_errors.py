@@ -17,10 +17,6 @@ from .path_owners import owner_of
 FULL = "No space left on device"
 QUOTA = "Disk quota exceeded"
 SHARED_MEMORY = re.compile(r"insufficient shared memory|unable to (?:write|allocate).*shm|/dev/shm")
-MISSING = re.compile(
-    r"error: (?:on rank [^:]+: )?(.*(?:the data folder \S+ does not exist|no MNIST in|no CIFAR|"
-    r"cannot read the (?:data|tokens) in|incomplete MNIST|no .* in /data|no tokens in).*)"
-)
 MISSING = re.compile(r"(?:No such file or directory|NotADirectoryError: .*): '([^']+)'")
 # In an author's own words
 SAID_MISSING = re.compile(
