@@ -23,7 +23,7 @@ from ..settings.config_files import read_toml
 from ..settings.table import SETTINGS
 from . import ended_by_slurm, fixes, run_fixes
 from .explanation import Explanation, Signature
-from .facts import Facts, Line, LogPattern
+from .facts import Facts, LogPattern
 from .findings import (
     RANK_REPORTS,
     as_sure_as_told,
@@ -148,15 +148,10 @@ def first_that_fits(entries: tuple[RunSignature, ...], facts: Facts) -> Explanat
 
 
 def told(entry: RunSignature, facts: Facts, found: re.Match[str], meaning: str) -> Explanation:
-    lines = _lines(entry, facts)
-    in_line = [re.search(pattern.pattern, line.text) for pattern, line in lines]
-    groups = {
-        name: text or ""
-        for match in (found, *in_line)
-        if match
-        for name, text in match.groupdict().items()
-    }
-    words = {**_words(facts), "meaning": meaning, **groups}
+    seen = [*filter(None, map(facts.match, entry.when.line))][:1]
+    words = {**_words(facts), "meaning": meaning}
+    for match in (found, *(match for _, match in seen)):
+        words.update(match.groupdict(""))
     cause, fix = whole(worded(entry.cause, facts.has_image), words), _remedy(entry, facts, words)
     certainty, because = entry.certainty, entry.because
     if entry.of_job:
@@ -164,14 +159,8 @@ def told(entry: RunSignature, facts: Facts, found: re.Match[str], meaning: str) 
     if not because:
         certainty, because = as_sure_as_told(facts, certainty, RANK_REPORTS)
     shown = chain.from_iterable(_shown(name, facts) for name in entry.show)
-    evidence = (*shown, *(line for _, line in lines))
+    evidence = (*shown, *(line for line, _ in seen))
     return finding(cause, evidence, fix, certainty, because)
-
-
-def _lines(entry: RunSignature, facts: Facts) -> list[tuple[LogPattern, Line]]:
-    """Return the first of the lines that an entry looks for, with its pattern; or none."""
-    lines = ((pattern, facts.line(pattern)) for pattern in entry.when.line)
-    return [(pattern, line) for pattern, line in lines if line][:1]
 
 
 def _shown(name: str, facts: Facts) -> tuple[object, ...]:
