@@ -226,8 +226,7 @@ def _files(paths: type) -> Iterator[str]:
 def failures_page() -> str:
     """Return the failures that `runner explain` knows: messages as data, and what the run tells."""
     data = message_signatures.entries()
-    files = sorted(run_signatures.FOLDER.glob("*.toml"))
-    entries = [entry for file in files for entry in run_signatures.read(file)]
+    entries = [*run_signatures.entries()]
     causes = dict.fromkeys(row for entry in entries for row in _told_by(entry))
     names = {signature.name for signature in judge.SIGNATURES if signature.name}
     computed = sorted(names - {entry.id for entry in entries})

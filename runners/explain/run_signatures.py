@@ -107,11 +107,11 @@ def read(file: Path) -> tuple[RunSignature, ...]:
         raise UsageError(f"{file.name} has {', '.join(table) or 'nothing'} in place of signature")
     for number, row in enumerate(table["signature"], 1):
         check(f"{file.name}, {row.get('id', f'entry {number}')}", RunSignature, row)
-    entries: tuple[RunSignature, ...] = convert(tuple[RunSignature, ...], table["signature"])
-    for entry in entries:
+    of_file: tuple[RunSignature, ...] = convert(tuple[RunSignature, ...], table["signature"])
+    for entry in of_file:
         for fault in _faults(entry):
             raise UsageError(f"{file.name}, {entry.id}: {fault}")
-    return entries
+    return of_file
 
 
 def _faults(entry: RunSignature) -> Iterator[str]:
@@ -125,19 +125,24 @@ def _faults(entry: RunSignature) -> Iterator[str]:
     yield from (f"{pattern} is no regular expression" for pattern in wrong)
 
 
+def entries() -> Iterator[RunSignature]:
+    """Yield all entries, by the order of the files' names."""
+    return chain.from_iterable(read(file) for file in sorted(FOLDER.glob("*.toml")))
+
+
 def signatures() -> Iterator[Signature]:
     """Yield what the files have, those of one name and precedence as one."""
-    entries = chain.from_iterable(read(file) for file in sorted(FOLDER.glob("*.toml")))
-    for (name, precedence), of_name in groupby(entries, lambda entry: (entry.id, entry.precedence)):
+    by_name = groupby(entries(), lambda entry: (entry.id, entry.precedence))
+    for (name, precedence), of_name in by_name:
         chosen = tuple(of_name)
         patterns = tuple(chain.from_iterable(entry.patterns for entry in chosen))
         judge = partial(first_that_fits, chosen)
         yield Signature(name, judge, precedence, (*patterns, *MPI_SAYS_WHY))
 
 
-def first_that_fits(entries: tuple[RunSignature, ...], facts: Facts) -> Explanation | None:
+def first_that_fits(chosen: tuple[RunSignature, ...], facts: Facts) -> Explanation | None:
     """Return what the first entry says whose conditions hold."""
-    for entry in entries:
+    for entry in chosen:
         found = re.search(entry.match, facts.error)
         meaning = entry.signals.get(signal_name(facts), "")
         if found is None or (entry.signals and not meaning):

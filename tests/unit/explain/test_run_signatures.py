@@ -12,9 +12,9 @@ from runners.contract.exit_codes import EXIT_NOT_VERIFIED
 from runners.core.errors import UsageError
 from runners.explain import message_signatures, run_signatures
 from runners.explain.run_conditions import NONE
-from runners.explain.run_signatures import FOLDER, RunSignature
+from runners.explain.run_signatures import RunSignature
 
-ENTRIES = [entry for file in sorted(FOLDER.glob("*.toml")) for entry in run_signatures.read(file)]
+ENTRIES = [*run_signatures.entries()]
 OF_FACTS = {
     *("who", "host", "image", "error", "how", "reason", "since", "mpi", "interfaces", "signal"),
     *("on_purpose", "meaning", "environment"),
