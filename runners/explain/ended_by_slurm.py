@@ -15,7 +15,7 @@ from ..schedulers.base import clock, limit_seconds
 from . import pace
 from .explanation import Alternative, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
-from .findings import finding
+from .findings import finding, name_of_signal
 from .fixes import AGAIN, go_on, logs_of, resume, saves, since
 from .lost_ranks import MISSING_RANK, MISSING_RANKS
 
@@ -211,7 +211,7 @@ def script_killed(facts: Facts) -> Explanation | None:
     if not match:
         return None
     number = int(match[1])
-    name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+    name = name_of_signal(number) or str(number)
     cause = f"{name} ended the job's script, and the ranks with it{since(facts)}"
     if number != signal.SIGUSR1 or not saves(facts):
         return ended(facts, cause, go_on(facts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable
 
 from ..core.diagnosis import Certainty, Severity
@@ -87,6 +88,11 @@ def signal_of(facts: Facts) -> int:
         return facts.record.signal
     code = exit_code_of(facts.first.how) if facts.first else None
     return max(0, (code or 0) - 128)
+
+
+def name_of_signal(number: int) -> str:
+    """Return the name of a signal; "" for a number that is none's."""
+    return signal.Signals(number).name if number in {*signal.Signals} else ""
 
 
 def who(facts: Facts) -> str:

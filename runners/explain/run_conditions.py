@@ -14,7 +14,7 @@ from ..contract.log_text import OF_A_TYPE
 from ..core.job_record import JobState
 from ..core.toml_check import Rule, one_of
 from .facts import Facts, LogPattern
-from .findings import signal_of
+from .findings import name_of_signal, signal_of
 
 # In Python 3.9 annotations that are read while it runs have no X | None.
 Switch = Union[bool, None]
@@ -74,8 +74,7 @@ def _is_exception(facts: Facts) -> bool:
 
 def signal_name(facts: Facts) -> str:
     """Return the name of the signal that ended the first rank to fail; "" for none."""
-    number = signal_of(facts)
-    return signal.Signals(number).name if number in {*signal.Signals} else ""
+    return name_of_signal(signal_of(facts))
 
 
 HOLDS: Mapping[str, Callable[[Facts, Any], bool]] = {
