@@ -9,16 +9,16 @@ from pathlib import Path
 from .documents import ROOT
 
 # A call of one of these makes a diagnosis of a plan; its first argument is the id.
-MAKERS = ("refuse", "warn", "refusal", "warning")
+MAKERS = ("log.refuse", "log.warn", "refusal", "warning")
 ROOMS = ("planning", "schedulers", "runtimes", "launching", "sessions")
 
 
-def calls(*rooms: str) -> Iterator[tuple[Path, ast.Call]]:
+def calls() -> Iterator[tuple[Path, ast.Call]]:
     """Yield each call in these rooms that makes a diagnosis."""
-    for room in rooms or ROOMS:
+    for room in ROOMS:
         for path in sorted((ROOT / "runners" / room).glob("**/*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and _name(node) in MAKERS and _is_made(node):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in MAKERS:
                     yield path, node
 
 
@@ -31,18 +31,3 @@ def id_of(call: ast.Call) -> str:
 def ids() -> list[str]:
     """Return the ids of all that a plan is refused for, or warns of."""
     return sorted({id_of(call) for _, call in calls()} - {""})
-
-
-def _name(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
-def _is_made(call: ast.Call) -> bool:
-    """Whether it is such a call: not that of a function of that name about something else."""
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return isinstance(function.value, ast.Name) and function.value.id == "log"
-    return _name(call) in ("refusal", "warning")
