@@ -41,17 +41,11 @@ def not_carried_over(script: Script) -> Iterator[LineDiagnosis]:
     job, content, lost = script.job, script.content, partial(note, NOT_CARRIED_OVER)
     yield from (lost(line, text) for line, text in job.unread)
     if job.hetjob:
-        yield note(
-            NOT_CARRIED_OVER, job.hetjob, "a heterogeneous job: runner starts equal ranks only"
-        )
+        yield lost(job.hetjob, "a heterogeneous job: runner starts equal ranks only")
     for line in content.faults:
         yield lost(line, "the shell's grammar does not fit from here on")
     for line in content.embedded:
-        yield note(
-            NOT_CARRIED_OVER,
-            line,
-            "directives in a here-document: they are of the script written there",
-        )
+        yield lost(line, "directives in a here-document: they are of the script written there")
     starting = {step.line for step in script.steps}
     written = set[tuple[int, str]]()
     for command in content.commands:
@@ -168,9 +162,7 @@ def to_look_at(script: Script, lines: int) -> Iterator[LineDiagnosis]:
     if line := script.content.ended:
         yield told(line, "from here on nothing runs: the script has ended before")
     for refusal in script.content.refusals:
-        yield note(
-            TO_LOOK_AT, refusal.line, f"{refusal.text}: the script ends here until it is filled in"
-        )
+        yield told(refusal.line, f"{refusal.text}: the script ends here until it is filled in")
     for line in sorted({s.command.loops for s in steps if not is_part(s)} - {0}):
         launches = [step for step in steps if step.command.loops == line]
         text = f"a loop: {len(launches)} of the launches, each a job of its own"
@@ -185,9 +177,7 @@ def to_look_at(script: Script, lines: int) -> Iterator[LineDiagnosis]:
         how = "the script runs them together" if _together(script) else order
         if any(word.start.startswith(LOCAL) for step in steps[1:] for word in step.program):
             how += f"; what one leaves in {' or '.join(LOCAL)} the next has not"
-        yield note(
-            TO_LOOK_AT, steps[0].line, f"{lines} steps of one job become {lines} jobs; {how}"
-        )
+        yield told(steps[0].line, f"{lines} steps of one job become {lines} jobs; {how}")
 
 
 def _together(script: Script) -> bool:

@@ -222,9 +222,8 @@ def _for_rank(word: Word, draft: LaunchLine) -> list[Piece]:
         return [word.quoted()]
     values = word.unknown[0].values if len(word.pieces) == 1 else ()
     several = any(not value or (value[:1] == "-" and " " in value) for value in values)
-    pieces: list[Piece] = [
-        "" if several else '"'
-    ]  # items such as "--lr 1" are several words, or none
+    quote = "" if several else '"'  # items such as "--lr 1" are several words, or none
+    pieces: list[Piece] = [quote]
     for piece in word.pieces:
         if isinstance(piece, str):
             pieces.append(escaped(piece))
@@ -234,7 +233,7 @@ def _for_rank(word: Word, draft: LaunchLine) -> list[Piece]:
             definition = f"{piece.source[2:].partition('[')[0]}=({items})"
             draft.definitions += [definition] if definition not in draft.definitions else []
         pieces.append(piece.source if known_on_rank(piece) else piece)
-    return [*pieces, "" if several else '"']
+    return [*pieces, quote]
 
 
 def exports(draft: LaunchLine, name: str, value: Word) -> None:
