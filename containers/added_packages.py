@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.core import atomic, digest
+from runners.core import atomic
 from runners.core.errors import Refused, RunnerError, SystemFault, UsageError
 
 from . import apptainer, import_added, lockfile, log_causes, pip
@@ -203,7 +203,7 @@ class AddedPackages:
         of_an_index = {item.sha256 for item in added}
         requested = [item.name for item in added if item.requested]
         shutil.move(str(wheels), stage / "wheels")
-        pins = [pin_of(path) for path in (stage / "wheels").glob("*.whl")]
+        pins = [lockfile.pin_of(path) for path in (stage / "wheels").glob("*.whl")]
         (stage / "requirements.txt").write_text(lockfile.lines(pins))
         listed = lockfile.lines(pin for pin in pins if pin.sha256 in of_an_index)
         others = (pin for pin in pins if pin.sha256 not in of_an_index)
@@ -242,9 +242,3 @@ def held(log: str) -> list[str]:
     """The packages of the image that pip says cannot stay as they are, as NAME==VERSION."""
     mark = "(constraint) "
     return sorted({line.partition(mark)[2].strip() for line in log.splitlines() if mark in line})
-
-
-def pin_of(wheel: Path) -> lockfile.Pin:
-    """Return the pin of a wheel by its file name, `NAME-VERSION-...whl`, and its content."""
-    distribution, version = wheel.name.split("-")[:2]
-    return lockfile.Pin(lockfile.normalised(distribution), version, digest.sha256(wheel))

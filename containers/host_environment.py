@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from runners.core import digest, disk_space
+from runners.core import disk_space
 from runners.core.disk_space import Needs
 from runners.core.errors import Refused, SystemFault, UsageError
 
@@ -39,7 +39,7 @@ from .build_steps import BuildProgress
 from .foreign_horovod import Target
 from .host_horovod import Compilation
 from .host_tools import Mpi
-from .lockfile import Pin, normalised
+from .lockfile import normalised
 
 NEEDS = Needs(8 * 10**9, 150_000)  # measured: 3.0 GB in the environment, as much to compile
 
@@ -167,9 +167,8 @@ def _fill(
 ) -> None:
     process.run([str(python), "-m", "venv", str(options.folder)], log, os.environ)
     (wheel,) = horovod.glob("*.whl")
-    pin = Pin("horovod", wheel.name.split("-")[1], digest.sha256(wheel))
     wanted = process.fresh_log(plan.folders.temporary / "requirements.txt")
-    wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), pin]))
+    wanted.write_text(lockfile.lines([*lockfile.read(plan.lock), lockfile.pin_of(wheel)]))
     arguments = ["--require-hashes", f"--requirement={wanted}", f"--find-links={horovod}"]
     host_horovod.install(options.folder, plan.wheels, arguments, log)
     (site,) = options.folder.glob("lib/python3.*/site-packages")

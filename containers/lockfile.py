@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runners.core import digest
 from runners.core.errors import UsageError
 
 LINE = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})")
@@ -47,6 +48,12 @@ class Pin:
 def normalised(name: str) -> str:
     """The name as package indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pin_of(wheel: Path) -> Pin:
+    """Return the pin of a wheel by its file name, `NAME-VERSION-...whl`, and its content."""
+    distribution, version = wheel.name.split("-")[:2]
+    return Pin(normalised(distribution), version, digest.sha256(wheel))
 
 
 def parse(text: str, source: str) -> list[Pin]:

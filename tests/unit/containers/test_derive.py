@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import added_packages, definition, import_added, pip
+from containers import added_packages, definition, import_added, lockfile, pip
 from containers.definition import Base
 from containers.pip import Addition
 from runners.core.errors import UsageError
@@ -153,7 +153,7 @@ def test_the_pin_of_a_wheel_has_its_name_as_indexes_write_it(tmp_path: Path) -> 
     wheel = tmp_path / "Zope.Thing_x-1.0+cpu-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
     digest = hashlib.sha256(b"wheel").hexdigest()
-    assert added_packages.pin_of(wheel).line() == f"zope-thing-x==1.0+cpu --hash=sha256:{digest}"
+    assert lockfile.pin_of(wheel).line() == f"zope-thing-x==1.0+cpu --hash=sha256:{digest}"
 
 
 def test_a_mount_takes_any_name() -> None:
