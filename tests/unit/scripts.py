@@ -207,11 +207,6 @@ def text(made: Plan) -> str:
     return render.render(made, JobPaths(Path(RUN)), "/scratch/ada")
 
 
-def remote_script(name: str, folder: Path, env: Mapping[str, str]) -> str:
-    """Return the script that a dry run there prints, its folder named /scratch/ada."""
-    return as_ours(at_remote_site(name, folder, env, "--dry-run"), folder)
-
-
 def expected(name: str) -> Path:
     """Return the file in which a script, or what differs in it, is kept."""
     return EXPECTED / f"{name}.{'sh' if name in WHOLE else 'diff'}"
@@ -238,7 +233,8 @@ def write() -> None:
     made = {name: text(job) for name, job in jobs().items()}
     for name in REMOTE_SITES:
         with tempfile.TemporaryDirectory() as folder:
-            made[f"{name}-remote"] = remote_script(name, Path(folder), {"PATH": "/usr/bin:/bin"})
+            done = at_remote_site(name, Path(folder), {"PATH": "/usr/bin:/bin"}, "--dry-run")
+            made[f"{name}-remote"] = as_ours(done, Path(folder))
     for old in EXPECTED.iterdir():
         old.unlink()
     for name in WHOLE:
