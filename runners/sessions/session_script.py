@@ -48,7 +48,7 @@ tidy() {{  # a kernel that ends as well may write there once more
 end() {{
   trap '' TERM
   tidy
-  [ "$!" ] || exit 143  # there is no server yet
+  [ "$!" != "$before" ] || exit 143  # there is no server yet
   for try in {{1..40}}; do
     kill "$!" 2> /dev/null || break
     sleep 0.2
@@ -59,6 +59,7 @@ end() {{
   tidy
   exit "$code"
 }}
+before=$!  # of what holds staged files
 trap end TERM
 own=/tmp/runner-$(od -A n -N 8 -t x8 /dev/urandom | tr -d ' ')
 mkdir -m 700 "$own" || exit
@@ -66,6 +67,7 @@ export TMPDIR="$own"  # a server that is killed leaves what it had in it
 {command} &
 wait "$!"
 code=$?
+trap : TERM  # what comes now is the script's own end
 tidy
 (exit "$code")"""
 

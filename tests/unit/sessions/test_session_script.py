@@ -35,6 +35,7 @@ from runners.injob.serve.tensorboard import TokenProxy
 from runners.launching import private_folder
 from runners.schedulers import pbs
 from runners.script import render
+from runners.script.stage_lines import AT_THE_END
 from runners.sessions import server_address, session_script, terminal
 from runners.sessions.server_address import ServerAddress
 
@@ -135,6 +136,45 @@ class TestScripts:
             script.terminate()
             assert script.wait(20) == 5
             assert not folder.exists()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(script.pid, signal.SIGKILL)
+
+    @pytest.mark.parametrize(
+        ("first", "server", "code"),
+        [
+            ('mkdir() { touch going; sleep 0.5; command mkdir "$@"; }', "sleep 60", 143),
+            ("", "sh -c 'exit 7'", 7),
+        ],
+        ids=["before there is a server", "while staged files go"],
+    )
+    def test_a_signal_leaves_no_staged_files(
+        self, first: str, server: str, code: int, tmp_path: Path
+    ) -> None:
+        """What holds staged files ignores the signal; the script's end waits for it."""
+        lines = [
+            "exec {release}> >(trap '' TERM; cat; touch going; sleep 0.5; touch removed)",
+            "holder=$!",
+            "finish() { test -e removed && echo finished; }",
+            AT_THE_END,
+            first,
+            session_script.SERVED.format(command=server),
+        ]
+        script = subprocess.Popen(
+            ["bash", "-c", "\n".join(lines)],
+            cwd=tmp_path,
+            env={**os.environ, "run": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            while not (tmp_path / "going").exists():
+                time.sleep(0.02)
+            script.terminate()
+            assert script.wait(20) == code
+            assert script.stdout is not None
+            assert script.stdout.read() == "finished\n"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(script.pid, signal.SIGKILL)
