@@ -5,6 +5,7 @@ Programs and tests compare `id`; sentences are for people and may change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -49,8 +50,9 @@ class Diagnosis:
 
     @property
     def evidence_lines(self) -> list[str]:
-        """Return the lines as they are: a table begins with blanks."""
-        return self.evidence.rstrip().lstrip("\r\n").splitlines()
+        """Return the lines as they are: a table begins with blanks, and a log has form feeds."""
+        text = self.evidence.rstrip().lstrip("\r\n")
+        return re.split(r"\r\n?|\n", text) if text else []
 
 
 def refusal(id: str, what: str, evidence: str = "", *remedies: Remedy) -> Diagnosis:

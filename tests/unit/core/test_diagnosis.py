@@ -27,6 +27,14 @@ def test_the_first_line_of_a_table_stays_above_its_columns() -> None:
     assert found.evidence_lines == ["   rank  host", "      0  n1"]
 
 
+def test_a_line_of_a_log_stays_one_line() -> None:
+    found = diagnosis.refusal(
+        "log-line", "it failed", "a.log:1: \x0c 50 %\u2028 next\r\na.log:2: end\n"
+    )
+    assert found.evidence_lines == ["a.log:1: \x0c 50 %\u2028 next", "a.log:2: end"]
+    assert diagnosis.refusal("no-line", "it failed").evidence_lines == []
+
+
 def test_its_json_has_an_id_and_a_version() -> None:
     def typed(remedy: Remedy) -> dict[str, object]:
         return {"kind": remedy.kind, "text": remedy.text}
