@@ -114,11 +114,14 @@ def _checked(remedy: Remedy, error: RunnerError, typed: CommandLine) -> tuple[li
 
 
 def _fixed_first(remedy: Remedy, error: RunnerError) -> frozenset[str]:
-    """Return the ids of the faults that a command fixes that runs before a launch."""
+    """Return the faults that a command fixes that runs before a launch, each by its sentence.
+
+    Several have one id, such as those of two datasets, of which a command fixes one.
+    """
     if not remedy.text or remedy.text.startswith(BRINGS):
         return frozenset()
-    alone = frozenset(fault.id for fault in error.faults if remedy in fault.remedies)
-    return alone or frozenset((error.diagnosis.id, *(fault.id for fault in error.faults)))
+    alone = frozenset(fault.what for fault in error.faults if remedy in fault.remedies)
+    return alone or frozenset((error.what, *(fault.what for fault in error.faults)))
 
 
 def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozenset()) -> Plan:
@@ -133,7 +136,7 @@ def _planned(remedy: Remedy, typed: CommandLine, fixed: frozenset[str] = frozens
         remedy = replace(remedy, text="", options=tuple(options), leave_out=tuple(leave_out))
     with _within(remedy.cwd):
         made = _made(remedy, typed)
-    refusals = tuple(refusal for refusal in made.refusals if refusal.id not in fixed)
+    refusals = tuple(refusal for refusal in made.refusals if refusal.what not in fixed)
     return replace(made, refusals=refusals)
 
 

@@ -14,7 +14,7 @@ from runners.core.progress import Listener
 from runners.core.remedy import Remedy, change
 from runners.launching import gather, working_remedies
 
-from ..programs import environment
+from ..programs import environment, program
 
 HERE: dict[str, Any] = {"runtime": "none", "scheduler": "local", "image": "env"}
 
@@ -57,6 +57,29 @@ def test_what_a_command_does_not_fix_is_seen() -> None:
     assert kept(change(first="make data", nodes=1)) == ["make data && --nodes 1"]
     both = kept(change(first="make data", nodes=1), launcher="srun")
     assert both == ["make data && --nodes 1 --launcher local"]
+
+
+def test_a_command_fixes_one_of_several_faults_of_a_kind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file by itself could be unpacked, but the launch would be refused for the other."""
+    program(folder / "bin/podman", "exit 0")
+    monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
+    for name in "ab":
+        (folder / f"{name}.sqsh").write_bytes(b"hsqs" + bytes(4092))
+    both = [f"{name}={name}.sqsh" for name in "ab"]
+    flags = {**HERE, "runtime": "podman", "image": "x:1"}
+    line = CommandLine(
+        "launch",
+        (*(Given(*flag) for flag in flags.items()), *(Given("data", text) for text in both)),
+        trainer="train.py",
+        cwd=os.getcwd(),
+    )
+    made = gather.plan("train.py", (), {**flags, "data": both}, True, Listener())
+    assert [refusal.id for refusal in made.refusals] == ["squashfs-not-of-runtime"] * 2
+    offered = [str(remedy) for remedy in working_remedies.instead(made, line)]
+    assert offered
+    assert all("a-unpacked" in text and "b-unpacked" in text for text in offered)
 
 
 def test_other_settings_are_planned_by_the_solver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
