@@ -8,26 +8,18 @@ from pathlib import Path
 from ..core.errors import Refused, RunnerError
 from ..core.model import RuntimeName
 from ..core.remedy import Remedy, change
+from ..runtimes import RUNTIMES, STORES
 from . import expected, local_image
 from .local_image import ENDINGS
 
 REGISTRY, TAG = "REGISTRY", "1"  # for the user to fill in, and to choose
 TITLES = {RuntimeName.SHIFTER: "Shifter"}
-PULLS = {
-    RuntimeName.SHIFTER: "shifterimg pull docker:{}",
-    RuntimeName.PODMAN: "podman pull {}",
-    RuntimeName.PODMAN_HPC: "podman-hpc pull {}",  # and to where the nodes look
-}
-NAMES = {
-    RuntimeName.SHIFTER: "docker:{}",
-    RuntimeName.PODMAN: "{}",
-    RuntimeName.PODMAN_HPC: "{}",
-}
+PREFIXES = {RuntimeName.SHIFTER: "docker:"}  # before an image's name, to pull it too
 
 
 def check(name: str | None, runtime: RuntimeName, others: Iterable[RuntimeName]) -> None:
     """Raise Refused for a SIF file; `others` are the runtimes of the site that take one."""
-    if runtime not in NAMES or not name or Path(name).suffix not in ENDINGS:
+    if runtime not in STORES or not name or Path(name).suffix not in ENDINGS:
         return
     title = TITLES.get(runtime, runtime)
     runs = [change(runtime=fitting) for fitting in tuple(others)[:1]]
@@ -43,8 +35,9 @@ def _stored(name: str, runtime: RuntimeName) -> Remedy:
     stem = Path(name).stem.lower()
     build = [] if _is_here(name) else [remedy.text for remedy in expected.commands(name)[-1:]]
     stored = f"{REGISTRY}/{stem}:{TAG}"
-    moved = [f"runner push {name} docker://{stored}", PULLS[runtime].format(stored)]
-    return change(image=NAMES[runtime].format(stored), first=" && ".join([*build, *moved]))
+    image = PREFIXES.get(runtime, "") + stored
+    moved = [f"runner push {name} docker://{stored}", f"{RUNTIMES[runtime].pull} {image}"]
+    return change(image=image, first=" && ".join([*build, *moved]))
 
 
 def _is_here(name: str) -> bool:

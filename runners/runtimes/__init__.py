@@ -38,7 +38,7 @@ RUNTIMES: Mapping[RuntimeName, Runtime] = {
     ),
     RuntimeName.PODMAN_HPC: Runtime(
         command_lines.podman_hpc,
-        pull="podman-hpc pull",
+        pull="podman-hpc pull",  # and to where the nodes look
         values_as_options=True,
         own_mpi="--mpi",
     ),
