@@ -38,7 +38,7 @@ class About:
         self, name: str, says: str, evidence: str = "", next_step: tuple[Remedy, ...] = ()
     ) -> Finding:
         """Return that all is well, perhaps with what to do next."""
-        return self._made(name, Diagnosis("", OK, says, evidence, next_step))
+        return self.of(name, Diagnosis("", OK, says, evidence, next_step))
 
     def warning(
         self, name: str, says: str, evidence: str = "", fix: Fix = (), id: str = ""
@@ -63,11 +63,12 @@ class About:
         fix = advice(fix) if isinstance(fix, str) else fix
         fixes = (fix,) if isinstance(fix, Remedy) else fix
         remedies = () if severity == OK else fixes
-        return self._made(name, Diagnosis(id, severity, says, evidence, remedies))
+        return self.of(name, Diagnosis(id, severity, says, evidence, remedies))
 
     def of(self, name: str, found: Diagnosis) -> Finding:
-        """Return what others have found, such as the solver, as a finding."""
-        return self._made(name, found)
+        """Return a diagnosis, such as one of the solver, as a finding."""
+        id = found.id or "-".join(f"{self.subject} {name}".lower().split())
+        return Finding(**{**vars(found), "id": id}, subject=self.subject, name=name)
 
     def either(
         self,
@@ -81,10 +82,6 @@ class About:
     ) -> Finding:
         """Return what is good where it is well, else what is bad, on the same evidence."""
         return self.finding(name, OK if well else severity, good if well else bad, evidence, fix)
-
-    def _made(self, name: str, found: Diagnosis) -> Finding:
-        id = found.id or "-".join(f"{self.subject} {name}".lower().split())
-        return Finding(**{**vars(found), "id": id}, subject=self.subject, name=name)
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
