@@ -16,6 +16,7 @@ import pytest
 
 from containers import image_catalogue
 
+from .. import waiting
 from ..programs import program
 
 # `apptainer build`: an image, and Horovod's wheel in the folder bound at /srv. It waits with its
@@ -93,13 +94,6 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def until(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline, f"no {path.name}"
-        time.sleep(0.02)
-
-
 def packed(folder: Path, name: str) -> int:
     """Return how many builds of a definition began."""
     return len((folder / name).read_text().split()) if (folder / name).exists() else 0
@@ -130,7 +124,7 @@ def test_a_build_that_was_killed_goes_on_and_takes_nothing_half_made(
     hold = folder / f"hold-{name}"
     hold.touch()
     killed = start(folder)
-    until(folder / f"holds-{name}")
+    waiting.until((folder / f"holds-{name}").exists)
     killed.kill()
     killed.communicate(timeout=10)
     assert results(folder) == before
@@ -149,7 +143,7 @@ def test_the_command_of_a_build_that_was_killed_ends_with_it(folder: Path) -> No
     (folder / "hold-horovod_cpu").touch()
     killed = start(folder)
     held = folder / "holds-horovod_cpu"
-    until(held)
+    waiting.until(held.exists)
     killed.kill()
     killed.wait()
     time.sleep(0.2)  # a round of the stand-in's
@@ -162,7 +156,7 @@ def test_of_two_builds_of_one_image_the_second_takes_what_the_first_made(folder:
     hold = folder / "hold-horovod_cpu"
     hold.touch()
     first = start(folder)
-    until(folder / "holds-horovod_cpu")
+    waiting.until((folder / "holds-horovod_cpu").exists)
     second = start(folder)
     assert second.stdout
     while "waiting for process" not in (line := second.stdout.readline()):
@@ -179,7 +173,7 @@ def test_where_there_is_no_room_for_the_environment_nothing_of_it_stays(folder: 
     hold, full = folder / "hold-horovod_cpu", folder / "full"
     hold.touch()
     build = start(folder)
-    until(folder / "holds-horovod_cpu")
+    waiting.until((folder / "holds-horovod_cpu").exists)
     full.touch()
     hold.unlink()
     output, _ = build.communicate(timeout=60)

@@ -116,14 +116,6 @@ def sleeps(folder: Path) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def wait_for(path: Path) -> None:
-    """Wait until a file has something in it."""
-    deadline = time.monotonic() + 30
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("ending", ["kill $! && wait", "true"])
 def test_what_runs_there_ends_with_ssh_and_with_the_shell(tmp_path: Path, ending: str) -> None:
     far = shlex.quote(f"echo $$ > {tmp_path}/pid; exec sleep 600")

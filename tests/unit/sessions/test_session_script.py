@@ -11,7 +11,6 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ from runners.script.stage_lines import AT_THE_END
 from runners.sessions import server_address, session_script, terminal
 from runners.sessions.server_address import ServerAddress
 
-from .. import scripts
+from .. import scripts, waiting
 
 TOKEN = "t0ken-Of_a_session"
 PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
@@ -129,8 +128,7 @@ class TestScripts:
             start_new_session=True,
         )
         try:
-            while not (where.exists() and where.read_text()):
-                time.sleep(0.02)
+            waiting.until(lambda: where.exists() and where.read_text())
             folder = Path(where.read_text().strip())
             assert folder.stat().st_mode & 0o777 == 0o700
             script.terminate()
@@ -169,8 +167,7 @@ class TestScripts:
             start_new_session=True,
         )
         try:
-            while not (tmp_path / "going").exists():
-                time.sleep(0.02)
+            waiting.until((tmp_path / "going").exists)
             script.terminate()
             assert script.wait(20) == code
             assert script.stdout is not None
