@@ -6,7 +6,7 @@ SchedulerName and a row in CAPABILITIES.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -99,14 +99,20 @@ CAPABILITIES: Mapping[SchedulerName, Capabilities] = {
 }
 
 
-class _Schedulers(dict[SchedulerName, "Scheduler"]):
+class _Schedulers(Mapping[SchedulerName, "Scheduler"]):
     """The schedulers by name; each is imported when it is used, which is one in a launch."""
 
-    def __missing__(self, name: SchedulerName) -> Scheduler:
+    def __getitem__(self, name: SchedulerName) -> Scheduler:
         if name not in CAPABILITIES:
             raise KeyError(name)
         scheduler: Scheduler = import_module(f".{name}", __name__).SCHEDULER
         return scheduler
+
+    def __iter__(self) -> Iterator[SchedulerName]:
+        return iter(CAPABILITIES)
+
+    def __len__(self) -> int:
+        return len(CAPABILITIES)
 
 
 SCHEDULERS: Mapping[SchedulerName, Scheduler] = _Schedulers()
