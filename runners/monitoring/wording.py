@@ -81,7 +81,8 @@ def beside(job: Job, now: Status) -> str:
         return f"{text}, to start at {moment(now.start, time.time())} or before"
     if now.nodes and not now.state.ended:
         text += f" on {now.nodes}"
-    return text + (f", {span(now.left)} to its limit" if now.left and now.elapsed else "")
+    running = now.state == JobState.RUNNING
+    return text + (f", {span(now.left)} to its limit" if running and now.left else "")
 
 
 def reason_in_words(reason: str) -> str:

@@ -35,7 +35,8 @@ INTERRUPTIONS = ("requeue", "requeue-limit", "signal")
 # name before it exists, so that a signal cannot come between. It goes at once when the job is
 # ended, as Slurm may kill the server, and with it this script, and again after the server, which
 # may have made it again. Slurm signals once, and a container that is just starting does not pass
-# that on: the server is told until it ends, and killed before Slurm's usual 30 s are over.
+# that on: the server is told until it ends, and killed before Slurm's usual 30 s are over. The
+# folder is the server's TMPDIR alone: Slurm makes a step's TMPDIR, and so one that is gone.
 SERVED = """\
 ulimit -c 0  # a core file would have the token in it
 own=
@@ -63,8 +64,7 @@ before=$!  # of what holds staged files
 trap end TERM
 own=/tmp/runner-$(od -A n -N 8 -t x8 /dev/urandom | tr -d ' ')
 mkdir -m 700 "$own" || exit
-export TMPDIR="$own"  # a server that is killed leaves what it had in it
-{command} &
+TMPDIR="$own" {command} &  # a server that is killed leaves what it had in it
 wait "$!"
 code=$?
 trap : TERM  # what comes now is the script's own end

@@ -238,8 +238,10 @@ class TestJupyter:
         wait_until_gone(login, "n1")
 
     def test_an_environment_without_it(self, login: Login) -> None:
-        done = login.runner("jupyter", "--runtime", "none", "--image", "/opt/runner")
+        words = ("--runtime", "none", "--image", "/opt/runner", "-w", "n2")
+        done = login.runner("jupyter", *words)
         ended(done, 94, "the image has no jupyterlab", "try: runner build --from IMAGE")
+        wait_until_gone(login, "n2")
 
 
 def ends_well(login: Login, facts: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from runners.core.job_record import Job, JobState, Status
+from runners.core.model import SchedulerName
 from runners.core.text import span
 from runners.monitoring import wording
 from runners.monitoring.wording import reason_in_words
@@ -37,3 +39,13 @@ def test_times() -> None:
     now = time.mktime((2026, 11, 21, 20, 0, 0, 0, 0, -1))
     assert wording.moment(now + 600, now) == "20:10"
     assert wording.moment(now + 86400, now) == "2026-11-22 20:00"
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [(JobState.RUNNING, "running on n1, 1:00:00 to its limit"),
+                         (JobState.PENDING, "pending on n1")],
+)  # fmt: skip
+def test_the_limit_of_a_job_that_runs_since_this_second(state: JobState, words: str) -> None:
+    """The scheduler lists the whole limit for one that waits, too."""
+    now = Status(state, "", None, 0, "n1", elapsed=0.0, left=3600.0)
+    assert wording.beside(Job("7", "train", SchedulerName.SLURM, "", 1.0), now) == f"job 7 {words}"

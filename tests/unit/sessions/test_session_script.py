@@ -149,11 +149,14 @@ class TestScripts:
     def test_a_signal_leaves_no_staged_files(
         self, first: str, server: str, code: int, tmp_path: Path
     ) -> None:
-        """What holds staged files ignores the signal; the script's end waits for it."""
+        """What holds staged files ignores the signal; the script's end waits for it.
+
+        It has no TMPDIR of the server's, which Slurm would make again for a step.
+        """
         lines = [
             "exec {release}> >(trap '' TERM; cat; touch going; sleep 0.5; touch removed)",
             "holder=$!",
-            "finish() { test -e removed && echo finished; }",
+            'finish() { test -e removed && [ -z "$TMPDIR" ] && echo finished; }',
             AT_THE_END,
             first,
             session_script.SERVED.format(command=server),
@@ -161,7 +164,7 @@ class TestScripts:
         script = subprocess.Popen(
             ["bash", "-c", "\n".join(lines)],
             cwd=tmp_path,
-            env={**os.environ, "run": str(tmp_path)},
+            env={**os.environ, "run": str(tmp_path), "TMPDIR": ""},
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
