@@ -116,7 +116,7 @@ def _checked(remedy: Remedy, error: RunnerError, typed: CommandLine) -> tuple[li
 def _fixed_first(remedy: Remedy, error: RunnerError) -> frozenset[str]:
     """Return the faults that a command fixes that runs before a launch, each by its sentence.
 
-    Several have one id, such as those of two datasets, of which a command fixes one.
+    Several may have one id, of which a command fixes one.
     """
     if not remedy.text or remedy.text.startswith(BRINGS):
         return frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..core.diagnosis import Diagnosis, refusal, warning
 from ..core.model import Dataset, JobSpec, RuntimeName
@@ -62,17 +62,8 @@ def _odd(runtime: RuntimeName, source: str, target: str, *remedies: Remedy) -> I
 
 def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Diagnosis]:
     """Only Apptainer and Singularity mount a file system out of a file (`image-src`)."""
-    for dataset in spec.data:
-        if dataset.squashfs:
-            what = f"{runtime} cannot mount the squashfs file {dataset.path}"
-            folder = f"{dataset.path.stem}-unpacked"
-            unpack = shlex.join(["unsquashfs", "-d", folder, str(dataset.path)])
-            data = [
-                _typed(entry, folder if entry is dataset else str(entry.path))
-                for entry in spec.data
-            ]
-            remedy = change(data=data, leave_out=["data"], first=unpack)
-            yield refusal("squashfs-not-of-runtime", what, "apptainer can", remedy)
+    if any(dataset.squashfs for dataset in spec.data):
+        yield _squashfs(spec.data, runtime)
     if runtime is RuntimeName.NONE and len(spec.data) > 1:
         names = ", ".join(dataset.name for dataset in spec.data)
         what = f"--runtime none takes one dataset, not {names}"
@@ -80,6 +71,22 @@ def _of_data(spec: JobSpec, runtime: RuntimeName) -> Iterator[Diagnosis]:
         yield refusal("one-dataset-only", what, evidence, change(leave_out=["data"]))
     for dataset in spec.data:
         yield from _odd(runtime, str(dataset.path), dataset.name)
+
+
+def _squashfs(datasets: Sequence[Dataset], runtime: RuntimeName) -> Diagnosis:
+    """Refuse the datasets in squashfs files; the remedy unpacks all of them, each into a folder."""
+    unpacked = {
+        str(dataset.path): f"{dataset.name or dataset.path.stem}-unpacked"
+        for dataset in datasets
+        if dataset.squashfs
+    }
+    lines = [shlex.join(["unsquashfs", "-d", to, file]) for file, to in unpacked.items()]
+    data = [
+        _typed(dataset, unpacked.get(str(dataset.path), str(dataset.path))) for dataset in datasets
+    ]
+    what = f"{runtime} cannot mount the squashfs file {', '.join(unpacked)}"
+    remedy = change(data=data, leave_out=["data"], first=" && ".join(lines))
+    return refusal("squashfs-not-of-runtime", what, "apptainer can", remedy)
 
 
 def _typed(dataset: Dataset, path: str) -> str:

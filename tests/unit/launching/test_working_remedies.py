@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +60,15 @@ def test_what_a_command_does_not_fix_is_seen() -> None:
     assert both == ["make data && --nodes 1 --launcher local"]
 
 
-def test_a_command_fixes_one_of_several_faults_of_a_kind(
+def test_all_squashfs_files_are_unpacked_before_a_launch_that_mounts_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each file by itself could be unpacked, but the launch would be refused for the other."""
+    """A line for each file by itself would launch with the other one, and be refused for it."""
     program(folder / "bin/podman", "exit 0")
     monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
     for name in "ab":
         (folder / f"{name}.sqsh").write_bytes(b"hsqs" + bytes(4092))
-    both = [f"{name}={name}.sqsh" for name in "ab"]
+    both = ["a=a.sqsh", "b=b.sqsh", f"c={folder}"]
     flags = {**HERE, "runtime": "podman", "image": "x:1"}
     line = CommandLine(
         "launch",
@@ -76,10 +77,14 @@ def test_a_command_fixes_one_of_several_faults_of_a_kind(
         cwd=os.getcwd(),
     )
     made = gather.plan("train.py", (), {**flags, "data": both}, True, Listener())
-    assert [refusal.id for refusal in made.refusals] == ["squashfs-not-of-runtime"] * 2
-    offered = [str(remedy) for remedy in working_remedies.instead(made, line)]
-    assert offered
-    assert all("a-unpacked" in text and "b-unpacked" in text for text in offered)
+    assert [refusal.id for refusal in made.refusals] == ["squashfs-not-of-runtime"]
+    (offered,) = working_remedies.instead(made, line)
+    files = [shlex.quote(str(folder / name)) for name in ("a.sqsh", "b.sqsh")]
+    first, second = (f"unsquashfs -d {name}-unpacked {file}" for name, file in zip("ab", files))
+    assert offered.text == f"{first} && {second}"
+    data = ("a=a-unpacked", "b=b-unpacked", f"c={folder}")
+    assert offered.options == tuple(("data", text) for text in data)
+    assert offered.leave_out == ("data",)
 
 
 def test_other_settings_are_planned_by_the_solver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
