@@ -15,6 +15,7 @@ Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
 JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
 OF_JOB = (*JOB_NUMBERS, "PBS_NODEFILE", "SLURM_JOB_NODELIST")  # never empty in a job
+OF_RANKS = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS")  # never, in a rank
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
 OF_RUN, OWN = tuple(NAMES["of_run"]), NAMES["own"]
 # The script's shell runs on the first node, and is no rank.
@@ -24,6 +25,8 @@ SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 # Variables that every login has, whatever a sourced file sets.
 OF_LOGIN = ("USER", "HOME", "LOGNAME", "PWD", "SCRATCH", "PSCRATCH", "WORK", "PATH", "SHELL")
 BRANCH_OF = ", branch "
+MOST_FOLDERS = 3
+MOST_WORDS = 200  # of all values that a variable may have
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,17 @@ def one_of_several(before: Value | None, values: Sequence[Value], name: str) -> 
     return words if several else join(words, " ", words[-1].line)
 
 
+def one_of_folders(folders: Sequence[Word | None]) -> Word | None:
+    """Return the folder behind branches: what each of them leaves, where that is not the same."""
+    texts = [t for f in folders for t in (f.text.rstrip("/") if f else ".").split(" or ")]
+    several = [*dict.fromkeys("." if text == "$PWD" else text for text in texts)]
+    if len(several) == 1:
+        return folders[-1]
+    line = next(folder.line for folder in reversed(folders) if folder)
+    shown = " or ".join(several) if len(several) <= MOST_FOLDERS else "one of several folders"
+    return unknown(shown, kinds.BRANCH, line)
+
+
 def _parts(value: Value) -> Sequence[Word]:
     words = value.split(" ") if isinstance(value, Word) else value
     return [word for word in words if word.pieces]
@@ -237,6 +251,8 @@ def _all(values: Iterable[Value], name: str) -> tuple[tuple[str, ...], ...]:
         choices = parts[0] if len(parts) == 1 else [tuple(chain(*chain(*parts)))]
         whole += (tuple(text for text in texts if text != f"${name}") for texts in choices)
     whole = [texts for texts in dict.fromkeys(whole) if texts]
+    if sum(map(len, whole)) > MOST_WORDS:  # a list that grows in loops within loops
+        return ()
     return tuple(whole) if len({texts[0][:1] == "-" for texts in whole}) == 1 else ()
 
 

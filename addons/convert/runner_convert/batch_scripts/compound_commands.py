@@ -9,7 +9,16 @@ from itertools import count
 
 from . import conditions, syntax
 from .command_substitution import printed
-from .commands import BRANCH_OF, Content, Scope, Surroundings, Value, one_of_several, undecided
+from .commands import (
+    BRANCH_OF,
+    Content,
+    Scope,
+    Surroundings,
+    Value,
+    one_of_folders,
+    one_of_several,
+    undecided,
+)
 from .simple_commands import FACTS, SimpleReader
 from .syntax import Node
 from .words import ADDRESS, BRANCH, Word, literal
@@ -140,13 +149,17 @@ class _Reader(SimpleReader):
     ) -> None:
         """Read what runs under conditions; variables that it sets are unknown after it."""
         before, values = dict(self.scope.variables), dict[str, list[Value]]()
+        folders, whole = [self.scope.folder], False
         for condition, nodes in branches:
-            self.scope.variables = dict(before)
+            self.scope.variables, self.scope.folder = dict(before), folders[0]
+            whole = whole or (bool(nodes) and nodes[0].type == "else_clause")
             under = (*around.conditions, condition)
             self._children(nodes, replace(around, conditions=under))
             for name, value in self.scope.variables.items():
                 if not _same(before.get(name), value):
                     values.setdefault(name, []).append(value)
+            folders.append(self.scope.folder)
+        self.scope.folder = one_of_folders(folders[int(whole) :])
         self.scope.variables |= {n: one_of_several(before.get(n), v, n) for n, v in values.items()}
 
     def read_if_statement(self, node: Node, around: Surroundings) -> None:

@@ -21,7 +21,7 @@ OF_IMAGES = re.compile(
 )
 TAGS = re.compile(r"(?:-t|--tag)[ =]?(\S+)")
 PYXIS = "pyxis"  # of which Apptainer runs the registries' images, not Enroot's files
-OF_ENROOT = "a file of Enroot's; from its registry: `apptainer build FILE.sif docker://NAME`"
+FROM_REGISTRY = "from its registry: `apptainer build FILE.sif docker://NAME`"
 
 
 def add(draft: LaunchLine, script: Script, layer: Layer, image: Word) -> None:
@@ -69,7 +69,8 @@ def _of_pyxis(draft: LaunchLine, image: Word) -> Word:
     if name.startswith("<image of "):
         return image
     if name.startswith(("/", ".", "~", "$")) or name.endswith(".sqsh"):
-        draft.fill_in(image.line, f"<image>: {name} is {OF_ENROOT}")
+        what = "may be" if name.startswith("$") else "is"
+        draft.fill_in(image.line, f"<image>: {name} {what} a file of Enroot's; {FROM_REGISTRY}")
         return literal("<image>", image.line)
     pieces = [part.replace("#", "/") if isinstance(part, str) else part for part in image.pieces]
     return compose(([] if "://" in name else ["docker://"]) + pieces, image.line)

@@ -27,7 +27,7 @@ SEVERITIES = {
 
 
 def note(id: str, line: int, text: str) -> LineDiagnosis:
-    return LineDiagnosis(id, SEVERITIES[id], text, line=line)
+    return LineDiagnosis(id, SEVERITIES[id], " ".join(text.split()), line=line)
 
 
 @dataclass
@@ -93,6 +93,12 @@ class LaunchLine:
     def said(self, id: str) -> list[LineDiagnosis]:
         return [told for told in self.notes if told.id == id]
 
+    def all_words(self) -> Iterator[Word]:
+        """Yield what stands in the line, and what the shell of each rank sets."""
+        yield from (value for _, value in self.options if value)
+        yield from (value for _, value in self.exports)
+        yield from (*self.trainer, *self.arguments, *filter(None, [self.folder]))
+
     def words(self) -> Iterator[str]:
         yield from ("runner", "launch")
         for name, value in self.options:
@@ -111,12 +117,12 @@ class LaunchLine:
         dashed = dashed or (not first.start and len(first.pieces) == 1)  # several words, perhaps
         text = self._quoted(first)
         yield from ("--", text) if dashed else (text, *["--"][: len(behind)])
-        yield from map(self._quoted, behind)
+        yield from (self._quoted(word, argument=True) for word in behind)
 
-    def _quoted(self, word: Word) -> str:
+    def _quoted(self, word: Word, argument: bool = False) -> str:
         """Return a word for the line, in which `cd` has changed $PWD before."""
-        pieces = tuple(map(_moved, word.pieces)) if self.folder else word.pieces
-        return Word(pieces, word.line).quoted()
+        word = Word(tuple(map(_moved, word.pieces)), word.line) if self.folder else word
+        return word.text if argument and word.several else word.quoted()
 
     @property
     def text(self) -> str:

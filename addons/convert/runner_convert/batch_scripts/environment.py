@@ -79,9 +79,11 @@ def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
     if not step.agent or trainer.without_agent(step):
         return
     apptainer = step.container.name in APPTAINER
+    sourced = [command.arguments[0] for command in step.inner if _sources(command)]
     more = {o.name for o in step.agent.options if not o.name.startswith(GIVEN)} - OF_COUNTS - PLAIN
-    for environment in filter(None, [step.environment, *map(activated, step.inner)]):
-        if apptainer and environment.text.startswith("/") and environment.portable:
+    for environment in filter(None, [step.environment, *map(activated, step.inner), *sourced]):
+        rooted = environment.text.startswith("/") and environment.portable
+        if apptainer and rooted and environment not in sourced:
             path = compose(("PREPEND_PATH=", *environment.pieces, "/bin"), environment.line)
             draft.add("env", path)
         elif more:
@@ -163,9 +165,14 @@ def _activated(command: Command, step: JobStep) -> Word | None:
 def _may_activate(command: Command) -> bool:
     """Whether a command may choose a Python that has no name: conda's base, a file's."""
     first = command.arguments[0].text if command.arguments else ""
-    file = first.endswith("/activate") or not first.endswith(HARMLESS)
-    sources = command.name in ("source", ".") and file
-    return first == "activate" if command.name in CONDAS else sources
+    by_file = command.name in ("source", ".") and first.endswith("/activate")
+    return first == "activate" if command.name in CONDAS else by_file or _sources(command)
+
+
+def _sources(command: Command) -> bool:
+    """Whether a command reads a file that may set any variable, as NYU's /ext3/env.sh."""
+    files = command.arguments if command.name in ("source", ".") else ()
+    return bool(files) and not files[0].text.endswith(HARMLESS)
 
 
 def _conda_folder(script: Script, name: str) -> Path | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add, floordiv, mod, mul, sub
 
 from . import syntax
 from . import words as kinds
-from .commands import JOB_NUMBERS, SUBMITTED, TASK, Scope, Value, undecided
+from .commands import JOB_NUMBERS, OF_JOB, OF_RANKS, SUBMITTED, TASK, Scope, Value, undecided
 from .syntax import Node
 from .words import QUOTED, Piece, Unknown, Word, compose, join, literal, unknown
 
@@ -56,7 +56,7 @@ class Expander:
         if node.type in ("simple_expansion", "expansion", "command_substitution"):
             known = node.type != "command_substitution"
             words = self._expansion(node) if known else [self.substitute(node)]
-            return _split(words) if split else [list(word.pieces) for word in words]
+            return _split(words) if split else [_quoted(word) for word in words]
         return [self._piece(node, split)]
 
     def _piece(self, node: Node, split: bool) -> list[Piece]:
@@ -107,14 +107,14 @@ class Expander:
                     words = [join(words, " ", self.line(part))]
                 if not words and len(parts) == 3:  # an empty list between the quotes is no word
                     return []
-                whole[-1] += words[0].pieces if words else ()
-                whole += [list(word.pieces) for word in words[1:]]
+                whole[-1] += _quoted(words[0]) if words else ()
+                whole += map(_quoted, words[1:])
             elif part.type == "$":  # of no variable
                 whole[-1].append("$")
             elif part.type == "string_content":
                 whole[-1].append(_unescaped(syntax.source(part), only=QUOTED))
             elif part.is_named:
-                whole[-1] += self.word(part).pieces
+                whole[-1] += _quoted(self.word(part))
         return whole
 
     def _expansion(self, node: Node) -> list[Word]:
@@ -164,7 +164,8 @@ class Expander:
         name, of_script, if_set = variable, variable in self.scope.variables, "+" in sign
         if of_script and not if_set and (first := _copied(word)):
             name, of_script = first, False  # both may be empty
-        always = word.has(kinds.RUN, kinds.ADDRESS, kinds.BATCH) or "?" in sign
+        always = word.has(kinds.ADDRESS, kinds.BATCH) or "?" in sign
+        always = always or name in (*OF_JOB, *OF_RANKS, "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
         if not of_script and not if_set and (always or name in (*self.scope.given, *SUBMITTED)):
             return word
         if of_script and (word.known is not None or not if_set):
@@ -264,7 +265,7 @@ def calculate(left: int | None, sign: str, right: int | None) -> int | None:
 def _copied(word: Word) -> str:
     """Return the name of the one variable that a word has been copied from, "" for none."""
     piece = word.pieces[0] if len(word.pieces) == 1 else ""
-    if isinstance(piece, str) or piece.kind not in (kinds.ENVIRONMENT, kinds.ARGUMENT):
+    if isinstance(piece, str) or piece.kind not in (kinds.ENVIRONMENT, kinds.ARGUMENT, kinds.RUN):
         return ""
     name = piece.source[1:].removeprefix("{").removesuffix("}").removesuffix("-").removesuffix(":")
     return name if name.isidentifier() or name.isdecimal() else ""
@@ -277,12 +278,20 @@ def _range(text: str) -> list[str]:
     return [text]
 
 
+def _quoted(word: Word) -> list[Piece]:
+    """Return the pieces of a word that the shell does not split."""
+    return [p if isinstance(p, str) else replace(p, quoted=True) for p in word.pieces]
+
+
 def _split(words: Sequence[Word]) -> list[list[Piece]]:
     whole: list[list[Piece]] = []
     for word in words:
         whole.append([])
         for piece in word.pieces:
-            parts = [piece] if isinstance(piece, Unknown) else re.split("[ \t\n]", piece)
+            if isinstance(piece, Unknown):
+                whole[-1].append(replace(piece, quoted=False))
+                continue
+            parts = re.split("[ \t\n]", piece)
             whole[-1] += [part for part in parts[:1] if part]
             whole += [[part] if part else [] for part in parts[1:]]
     return [pieces for pieces in whole if pieces]

@@ -10,16 +10,21 @@ from runners.core.site import Profile
 from runners.sites import load
 
 from . import environment, logs, programs, resources, trainer
+from .commands import OF_LOGIN
 from .compound_commands import LOOP
 from .draft import TO_FILL_IN, LaunchLine
 from .environment import PLAIN
 from .programs import PLACING, STARTERS
-from .script import Script
+from .script import MODULES, Script
 from .step import JobStep, Layer, does_more, hidden_agents, is_part, shell_scripts
 from .unwrap import unwrap
 from .variables import them
+from .words import ENVIRONMENT
 
-BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>")  # a place that the script leaves open
+OF_ARRAY = re.compile(r"\$\{?(SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX|PBS_ARRAYID)\b(?!:?-)")
+VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\b(?!:?-[^}])")  # without a value of its own
+# Places that a script leaves open: <account>, and {{ account }} of a template.
+BLANK = re.compile(r"<[\w(][\w .'/()*+=-]*>|\{\{[^{}]*\}\}")
 
 
 def draft(script: Script, step: JobStep) -> LaunchLine:
@@ -41,6 +46,7 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     _to_look_at(launch, step)
     _options_left_out(launch, step)
     _blanks(launch)
+    _named_elsewhere(launch, script)
     return launch
 
 
@@ -69,6 +75,20 @@ def _blanks(draft: LaunchLine) -> None:
     for line, blank in blanks:
         if blank not in known:
             draft.fill_in(line, f"{blank}: the script leaves it open")
+
+
+def _named_elsewhere(draft: LaunchLine, script: Script) -> None:
+    """Say which variables of the line neither the script nor each login sets."""
+    words = [*draft.all_words()]
+    of_array = OF_ARRAY.search("\n".join(word.text for word in words))
+    if of_array and not draft.has("array", "sweep"):
+        draft.look_at(0, f"{of_array[1]} needs --array, which the submission gives")
+    unknown = (piece for word in words for piece in word.unknown)
+    sources = " ".join(piece.source for piece in unknown if piece.kind == ENVIRONMENT)
+    names = {*VARIABLE.findall(sources)} - {*OF_LOGIN, "OLDPWD"}
+    if names and script.uses(*MODULES):
+        text = "of your shell, or of the modules: where one is empty, load them before you launch"
+        draft.look_at(0, f"{', '.join(f'${name}' for name in sorted(names))}: {text}")
 
 
 def _of_agent(draft: LaunchLine, step: JobStep) -> None:

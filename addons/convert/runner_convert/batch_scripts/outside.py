@@ -15,17 +15,17 @@ from .environment import CONDAS
 from .programs import CLUSTERS, FILTERS, HARMLESS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
 from .rules.slurm import secrets
 from .script import MODULES, Script
-from .step import JobStep, is_part, runs_python, shell_scripts
+from .step import ASKING, JobStep, is_part, runs_python, shell_scripts
 from .unwrap import unwrap
-from .words import BRANCH, COMMAND, FILE, RUN, Word
+from .words import BRANCH, COMMAND, RUN, Word
 
 LOCAL = ("/tmp", "/dev/shm")  # of each node
+CONDAS_HOOK = re.compile(r"conda\b.*\bshell\.\w+\W+hook\b")
 SUBSTITUTES = re.compile(r"\$\(|`")
 MONITORS = ("nvidia-smi", "rocm-smi")
 ENVIRONMENTS = ".deepspeed_env"  # of variables that DeepSpeed hands to other nodes
 SETTINGS = (".json", ".yaml", ".yml", ".toml", ENVIRONMENTS)  # ends of files that a training reads
 MOST_SHOWN = 300  # signs of a command
-ASKING = ("--version", "-V", "--mpi=list")
 # Commands of the shell that are not carried over, and of other jobs.
 INSTEAD = {
     **dict.fromkeys(("source", ".", "export"), "what it sets is not known here"),
@@ -134,7 +134,7 @@ def _known_by_arguments(command: Command) -> bool | None:
     """Whether the arguments of a command tell that it is known; None where they tell nothing."""
     name, words = command.name, command.arguments
     first, last = words[0].text if words else "", command.words[-1].text
-    if command.text.startswith("command -v") or last in ASKING:
+    if command.text.startswith("command -v") or last in (*ASKING, "--mpi=list"):
         return True
     if name == "exec" and not words:
         return True  # its redirections are those of a log
@@ -142,9 +142,11 @@ def _known_by_arguments(command: Command) -> bool | None:
         return True
     if name == "eval" and shell_scripts(unwrap(command)):
         return False
+    if name == "eval" and CONDAS_HOOK.search(command.text):
+        return True
     if name == "eval":  # $(...) itself, as conda's hook, sets up the script's shell
-        kinds = (BRANCH, FILE) if SUBSTITUTES.search(command.source) else (BRANCH, FILE, COMMAND)
-        return not any(word.has(*kinds) for word in words)
+        prints = (COMMAND,) if SUBSTITUTES.search(command.source) else ()
+        return all(piece.kind in prints for word in words for piece in word.unknown)
     if name == "sed":
         return not any(word.text.startswith(("-i", "--in-place")) for word in words)
     if name in ("source", "."):

@@ -63,7 +63,7 @@ def make(script: Script) -> ScriptReport:
 
 
 def _unique(notes: Iterable[LineDiagnosis]) -> list[LineDiagnosis]:
-    return sorted(dict.fromkeys(notes), key=lambda note: (note.line, note.what))
+    return sorted(dict.fromkeys(notes), key=lambda note: note.line)
 
 
 def as_text(report: ScriptReport) -> Iterator[str]:

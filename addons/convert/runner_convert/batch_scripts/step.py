@@ -25,6 +25,8 @@ from .programs import (
 )
 from .words import BRANCH, Piece, Word, join
 
+ASKING = ("--version", "-V", "-VV", "--help", "-h")  # of Python
+
 
 @dataclass(frozen=True)
 class Layer(Options):
@@ -161,7 +163,7 @@ def starts_training(step: JobStep) -> bool:
     """Whether a step starts a training, as far as the script tells."""
     first, names = "".join(step.names[:1]), step.names
     helps = first in HELPERS | LOOKING | PREPARING or (names[1:2] == ["-m"] and names[-1] in TOOLS)
-    asks = (["-c"], ["--version"], *([] if step.layers else [[]]))  # python < text
+    asks = (["-c"], *([word] for word in ASKING), *([] if step.layers else [[]]))  # python < text
     helps = helps or (is_python(first) and names[1:2] in asks)
     helps = helps or (first in SHELLS and not names[1:] and not step.command.inputs)
     helps = helps or "setup.py" in names or step.command.text.endswith(" --version")

@@ -220,9 +220,7 @@ def _for_rank(word: Word, draft: LaunchLine) -> list[Piece]:
     """Return a word for the shell of a rank; what the user's shell knows stays a variable."""
     if not word.unknown:
         return [word.quoted()]
-    values = word.unknown[0].values if len(word.pieces) == 1 else ()
-    several = any(not value or (value[:1] == "-" and " " in value) for value in values)
-    quote = "" if several else '"'  # items such as "--lr 1" are several words, or none
+    quote = "" if _may_be_several(word) else '"'
     pieces: list[Piece] = [quote]
     for piece in word.pieces:
         if isinstance(piece, str):
@@ -234,6 +232,15 @@ def _for_rank(word: Word, draft: LaunchLine) -> list[Piece]:
             draft.definitions += [definition] if definition not in draft.definitions else []
         pieces.append(piece.source if known_on_rank(piece) else piece)
     return [*pieces, quote]
+
+
+def _may_be_several(word: Word) -> bool:
+    """Whether the shell may make several words of one, or none: of `$ARGS`, of an item "--lr 1"."""
+    piece = word.unknown[0]
+    if len(word.pieces) > 1 or known_on_rank(piece):
+        values = piece.values if len(word.pieces) == 1 else ()
+        return any(not value or (value[:1] == "-" and " " in value) for value in values)
+    return not piece.quoted
 
 
 def exports(draft: LaunchLine, name: str, value: Word) -> None:

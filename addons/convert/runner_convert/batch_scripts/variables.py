@@ -12,7 +12,7 @@ from .draft import LaunchLine
 from .programs import CONTAINERS, PLACE
 from .script import Script
 from .step import JobStep, runs_python
-from .words import ADDRESS, RUN, Word, compose, join
+from .words import ADDRESS, BRANCH, RUN, WHO_KNOWS, Word, compose, join
 
 INTO_CONTAINERS = ("APPTAINERENV_", "SINGULARITYENV_")  # begin names of its variables
 OF_HOST = ("LD_LIBRARY_PATH", "PATH", "LD_PRELOAD", "CPATH", "LIBRARY_PATH")
@@ -91,6 +91,8 @@ def _lost(step: JobStep, name: str, value: Word) -> str:
     """Say why the trainer cannot get a variable; "" where it can."""
     if name in UNSET:
         return f"runner sets no such variable; {step.names[0]} may read it"
+    if name in OF_HOST and value.has(BRANCH):
+        return WHO_KNOWS[BRANCH]
     if name in OF_HOST and (name != "LD_PRELOAD" or step.image is not None):
         return f"the trainer gets that of the {'modules' if step.image is None else 'image'}"
     if value.has(RUN) and step.agent and not trainer.without_agent(step):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Union
 
 # Kinds of unknown pieces. ENVIRONMENT: the user's shell has the value when the job is launched, as
@@ -29,6 +30,8 @@ WHO_KNOWS = {
 HOST, PORT = "${MASTER_ADDR:-$(hostname)}", "${MASTER_PORT:-29500}"
 QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
 # Characters that the shell takes as they are, also in a word without quotes.
+MAY_BE_NONE = re.compile(r":?\+|-}$")  # of ${NAME:+other} and ${NAME:-}
+ONE_WORD = ("USER", "HOME", "LOGNAME", "SCRATCH", "PSCRATCH", "WORK")  # never with a space
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./^")
 
 
@@ -39,6 +42,7 @@ class Unknown:
     `values` are the items of a LOOKUP, `words` those of each value that a variable may have: all
     begin with options, or none. `digits`: it is made of the
     last digits of the job's number; `padded`: it is these digits themselves, perhaps with 0 first.
+    `quoted`: the shell does not split its value into words.
     """
 
     source: str
@@ -48,6 +52,7 @@ class Unknown:
     digits: bool = False
     padded: bool = False
     words: tuple[tuple[str, ...], ...] = ()
+    quoted: bool = field(default=False, compare=False)
 
 
 Piece = Union[str, Unknown]
@@ -107,11 +112,15 @@ class Word:
             return shlex.quote(self.text)
         if not self.portable:
             return shlex.quote(f"<{self.text}>")
-        bare = all(
-            set(piece) <= SAFE if isinstance(piece, str) else piece.source[1:].isidentifier()
-            for piece in self.pieces
-        )
-        return self.text if bare else f'"{self.escaped()}"'
+        return self.text if all(map(_is_bare, self.pieces)) else f'"{self.escaped()}"'
+
+    @property
+    def several(self) -> bool:
+        """Whether the user's shell makes no word of it, or several ones: ${ARGS:-}, ${N:+-n $N}."""
+        piece = self.pieces[0] if len(self.pieces) == 1 else ""
+        if isinstance(piece, str) or piece.quoted or piece.kind != ENVIRONMENT:
+            return False
+        return bool(MAY_BE_NONE.search(piece.source)) or " " in piece.source
 
     def escaped(self, signs: str = QUOTED) -> str:
         """Return the word as it stands within double quotes, with a backslash before `signs`."""
@@ -119,6 +128,14 @@ class Word:
             escaped(piece, signs) if isinstance(piece, str) else piece.source
             for piece in self.pieces
         )
+
+
+def _is_bare(piece: Piece) -> bool:
+    """Whether a piece is the same without quotes."""
+    if isinstance(piece, str):
+        return set(piece) <= SAFE
+    name = piece.source[1:]
+    return name.isidentifier() and (not piece.quoted or name in ONE_WORD)
 
 
 def escaped(text: str, signs: str = QUOTED) -> str:
@@ -153,6 +170,7 @@ def unknown(source: str, kind: str, line: int) -> Word:
 def known_on_rank(piece: Unknown) -> bool:
     """Whether the shell of a rank has a piece's value too."""
     name = piece.source[1:].removeprefix("{").removesuffix("}")
+    name = re.sub(r"^(\w+):?-[^$`]*$", r"\1", name)  # ${NAME:-other}
     set_by_script = name.isidentifier() or piece.source in (HOST, PORT) or name.startswith("((")
     return piece.kind == LOOKUP or (piece.kind == RUN and set_by_script)
 

@@ -45,7 +45,7 @@ FOLDERS = {
     ),
     "a part of the folder of the submission": (
         "cd src\npython t.py ${SLURM_SUBMIT_DIR%/}/data ${PBS_O_WORKDIR:+x}",
-        f'cd src && {COUNTS} t.py -- "${{OLDPWD%/}}/data" "${{OLDPWD:+x}}"',
+        f'cd src && {COUNTS} t.py -- "${{OLDPWD%/}}/data" ${{OLDPWD:+x}}',
     ),
     "a part of it without cd": (
         "python t.py ${PBS_O_WORKDIR##*/}",
