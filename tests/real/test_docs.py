@@ -55,7 +55,7 @@ def run_block(login: Login, block: Block, packed: bool) -> None:
     for command in block.on_cluster:
         # salloc has its own idea of a rank's CPUs, to which a preset gives way.
         fewer = "env -u RUNNER_CPUS_PER_TASK " if command.startswith("salloc ") else ""
-        if not packed:  # what the command shows is not the image's form
+        if not packed and "--stage-image" not in command:  # which needs a file
             command = TRAINS.sub(rf"\1 --image {UNPACKED}", command)
         if command.startswith("runner launch ") and command.endswith(" torch_mnist"):
             command += " -- --epochs 1"  # not its 16: how it learns is shown by test_recipes.py

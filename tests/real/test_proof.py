@@ -318,7 +318,6 @@ def test_an_image_altered_while_the_job_waits(place: Place) -> None:
     assert "a.sif is not the file that images.lock recorded" in done.stderr
 
 
-@pytest.mark.slow
 def test_our_own_image_proves_itself(place: Place) -> None:
     done = place.runner("verify", "--json", IMAGE)
     states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}

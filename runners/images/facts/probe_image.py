@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,14 +72,19 @@ def run(image: Path, argv: Sequence[str], timeout: float, bind: Path | None = No
 
     `bind` is a file that is seen under its own path. Raises Refused without a container runtime,
     SystemFault when nothing answers in time.
+
+    NOTE: /tmp of --contain has 64 MB by default (Apptainer 1.4, `sessiondir max size`), less than
+    the headers that torch.compile precompiles for AVX-512; --workdir puts it into a folder.
     """
     env = {name: text for name, text in os.environ.items() if not name.startswith(PREFIXES)}
     binds = bind_option(BindMount(str(bind), str(bind), read_only=True)) if bind else []
-    return shell.run(
-        [container_runtime.command(), "exec", *FLAGS, *binds, str(image), *argv],
-        env=env,
-        timeout=timeout,
-    )
+    with tempfile.TemporaryDirectory(prefix="runner-probe.") as work:
+        flags = (*FLAGS, "--workdir", work)
+        return shell.run(
+            [container_runtime.command(), "exec", *flags, *binds, str(image), *argv],
+            env=env,
+            timeout=timeout,
+        )
 
 
 def script() -> list[str]:
