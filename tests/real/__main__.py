@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 TESTS = "tests/real"
-ALL = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "25", "-v"]
+ALL = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-v"]
+ALL += ["--durations", "0", "--durations-min", "20"]
 AGAIN = ["--last-failed", "--last-failed-no-failures", "none", "-v"]
 MOST_AGAIN = 3
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
