@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..core.diagnosis import Certainty, Severity
 from ..core.remedy import Remedy
@@ -25,6 +25,17 @@ NOT_THE_USERS = re.compile(
 BETWEEN_ERRORS = (
     "During handling of the above exception",
     "The above exception was the direct cause",
+)
+# TensorFlow's, of an error within @tf.function; torchrun's summary; accelerate's of its program;
+# what any program says of another that it ran, unless a signal ended that or it is a compiler:
+# then nothing else tells of it
+ON_TOP = re.compile(
+    r"in user code:$|\bChildFailedError\b|\bCalledProcessError\b"
+    r"|(?:Error|Exception|Exit)\b(?!.*(?:g\+\+|\b(?:gcc|cc|nvcc|hipcc|ninja|cmake)\b))"
+    r".*?\b(?:exited|fail(?:ed|ure)|finished|returned|ended|terminated)"
+    r"(?: with| an?| unexpectedly| and)* ?[(:,]? ?(?:non-?zero\b|(?:status|code)\b:? \d"
+    r"|(?:exit|return)[ -]?(?:code|status)\b)"
+    r"(?!.*(?:-\d|SIG[A-Z]|signal|[ =:]1[23]\d\b))"
 )
 NAME_OF_ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b")
 RANK_REPORTS = "the rank's own last error reports it"
@@ -113,11 +124,18 @@ def user_line(facts: Facts) -> tuple[Line, str, int] | None:
     worker = facts.first.worker if facts.first else None
     label = "" if worker is None else f"[rank{worker}]: "
     theirs = [line for line in facts.log.last if line.text.startswith(label)]
-    for line in reversed(theirs or facts.log.last):
+    for line in reversed(_below_others(theirs or facts.log.last, facts.error)):
         match = TRACEBACK_LINE.match(line.text)
         if match and not NOT_THE_USERS.search(match["file"]):
             return line, match["file"], int(match["line"])
     return None
+
+
+def _below_others(lines: Sequence[Line], error: str) -> Sequence[Line]:
+    """Return lines up to where a program only tells that the one with this error has failed."""
+    at = next((at for at, line in enumerate(lines) if error and error in line.text), len(lines))
+    end = next((end for end in range(at + 1, len(lines)) if ON_TOP.search(lines[end].text)), at)
+    return lines[: at + 1] if end > at else lines
 
 
 def own_code(facts: Facts) -> tuple[Line, ...]:

@@ -13,7 +13,7 @@ from itertools import takewhile
 from ..contract import failure_kinds as kinds
 from ..contract.log_text import OF_A_TYPE, OF_RANK, TIME
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
-from .findings import BETWEEN_ERRORS
+from .findings import BETWEEN_ERRORS, ON_TOP
 from .lost_ranks import exit_code
 
 # How those end whom Slurm ends because another failed: SIGTERM, and SIGKILL for who stays.
@@ -21,8 +21,6 @@ FOLLOWS = ("Terminated", "Exited with exit code 143", "died from signal 15")
 # Trainers that end all ranks together let one of them tell why: `error: on rank 3@n2: ...`.
 TOGETHER_SECONDS = 5.0
 NAMED = re.compile(r"error: on rank (?P<rank>\d+)@(?P<host>[\w.-]+)[:,]")
-# TensorFlow's, of an error within @tf.function; torchrun's summary; accelerate's of its program
-ON_TOP = re.compile(r"in user code:$|\bChildFailedError\b|\bCalledProcessError\b")
 # What stands in torchrun's summary of its workers
 ROOT_CAUSE = "Root Cause (first observed failure)"
 WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
@@ -126,10 +124,13 @@ def with_own_error(first: FirstFailure | None, log: LogFacts) -> FirstFailure | 
     first = replace(first, worker=worker)
     theirs = [line for line in lines if line.startswith(f"[rank{worker}]: ")]
     error = _error(reversed(theirs))
-    guessed = record.guessed and not error  # torchrun itself says that this worker was the first
+    # torchrun itself says that this worker was the first; what others ran may have survived its own
+    agents = any("ChildFailedError" in line for line in lines)
+    guessed = not error and (record.guessed or not (record.traceback or agents))
     error = error or _error(reversed(lines))
     if not error:  # a launcher's summary may be longer than what was kept
         error = _error(line.text for line in log.errors if line.rank == record.rank)
+        guessed = True
     if not error:
         return first
     return _with_error(first, replace(record, guessed=guessed), error)
@@ -184,11 +185,8 @@ def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
     whose = survived.rank, label_of(survived.text)
     of_rank = [line for line in lines if (line.rank, label_of(line.text)) == whose]
     texts = [LABEL.sub("", line.text) for line in of_rank]
-    at = next((at for at in range(len(of_rank) - 1, -1, -1) if TRACEBACK in texts[at]), None)
-    if at is None:
-        return None
-    start = start_of_chain(texts, at)
-    if texts[max(0, start - 1)].startswith(BESIDE):
+    start = _last_chain(texts)
+    if start is None or texts[max(0, start - 1)].startswith(BESIDE):
         return None
     between = zip(of_rank[:start], texts[:start])
     if not any(line.number > survived.number and text[:1].strip() for line, text in between):
@@ -197,6 +195,16 @@ def _ending(survived: Line, lines: Iterable[Line]) -> Line | None:
     if not error or kinds.of_lost_peer(error):
         return None
     return next(line for line in of_rank[start:] if error in line.text)
+
+
+def _last_chain(texts: Sequence[str]) -> int | None:
+    """Return where the last tracebacks begin of which one does not only tell of another's."""
+    for at in range(len(texts) - 1, -1, -1):
+        if TRACEBACK in texts[at]:
+            start = start_of_chain(texts, at)
+            if _error(texts[start:]) or not any(map(ON_TOP.search, texts[start:])):
+                return start
+    return None
 
 
 def start_of_chain(lines: Sequence[str], end: int) -> int:

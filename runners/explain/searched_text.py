@@ -49,8 +49,14 @@ VAGUE = re.compile(
     r"|returned non-zero|exit(?:ed)? (?:with )?(?:status|code)|InternalError|UnknownError"
     r"|SystemExit|Engine core initialization failed|DistBackendError|EOFError|BrokenPipeError"
     r"|exited unexpectedly|device-side assert|no supported devices found"
+    r"|Rendezvous(?:Closed|Connection|Timeout)Error|non-?zero|CheckpointException ranks"
+    r"|No CUDA GPUs are available"
 )
-ENDS = re.compile(rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): ")  # what an error says
+# What an error says
+ENDS = re.compile(
+    rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): |^MPI_ABORT was invoked|^application called MPI"
+    r"|^(?:mpirun|mpiexec|prterun) (?:detected|noticed|has exited)|^Primary job +terminated"
+)
 FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv|remove|unlink|rmdir)\()')
 
 
@@ -140,7 +146,9 @@ def _from_error(lines: list[str], error: str) -> list[str]:
     end = _end_of_chain(lines, at)
     before += [line for line in lines[at + 1 : end + 1] if label_of(line) == label]
     rest = lines[end + 1 :]
-    after = takewhile(lambda line: not ENDS.search(line) and label_of(line) == label, rest)
+    after = takewhile(
+        lambda line: not ENDS.search(LABEL.sub("", line)) and label_of(line) == label, rest
+    )
     return [*before[start:], *after]
 
 
