@@ -15,7 +15,7 @@ from runners.core.errors import UsageError
 
 from ..line_diagnosis import LineDiagnosis
 from .copies import USER_BASE
-from .parse import Instruction, pairs, parse, plain, shell, words
+from .parse import SHELL, Instruction, pairs, parse, plain, shell, words
 from .quoting import OF_BASE, PLACEHOLDER, placeholder, with_arguments
 from .reader import OF_SHELL
 from .runs import Runs
@@ -34,6 +34,8 @@ READ_ONLY = "read-only in bash: where sh is bash, %post has root's own, as UID 0
 BUILDING = dict.fromkeys(OF_SHELL, f"{READ_ONLY}; it is not set when the image runs")
 BUILDING["HOME"] = "set while it is built; who runs the image has another home"
 ROOTS_HOME = "who runs the image cannot write there: give it another folder"
+ACTIVATES = "MAMBA_DOCKERFILE_ACTIVATE"
+OF_BASE_SHELL = 'write SHELL ["/usr/local/bin/_dockerfile_shell.sh"] before it'
 USER = "in Apptainer everybody stays who they are outside; what follows runs as root in %post"
 
 
@@ -126,6 +128,7 @@ class Converter(Runs):
     def read_arg(self, item: Instruction) -> None:
         for word in self._arguments(item):
             name, equals, text = word.partition("=")
+            self._of_micromamba(item, name)
             default = shell(text) if equals else self.globals.get(name)
             value = self.expand(item, default or "", self.known())
             self._note_argument(item, name, default, plain(value))
@@ -164,6 +167,7 @@ class Converter(Runs):
         stage, values = self.stage, {}
         for name, value in pairs(item.flat):
             values[name] = self.in_shell(item, value)  # with the variables from before this line
+            self._of_micromamba(item, name)
         while values:
             name = next((n for n in values if not _is_named(n, values)), next(iter(values)))
             text = values.pop(name)
@@ -178,6 +182,13 @@ class Converter(Runs):
                 stage.environ.append(f'export {name}="{text}"')
             stage.variables[name] = text
             self.export(name, text)
+
+    def _of_micromamba(self, item: Instruction, name: str) -> None:
+        """Say where the SHELL of a base, which is not known here, activates an environment."""
+        if name == ACTIVATES and self.stage.shell == SHELL:
+            self.note(
+                item, f"{name}: the SHELL of micromamba's images reads it, not sh", OF_BASE_SHELL
+            )
 
     def read_label(self, item: Instruction) -> None:
         for name, value in pairs(item.flat):

@@ -85,14 +85,13 @@ def _keeps_base_script(stage: Stage) -> bool:
 def _runscript(stage: Stage) -> list[str]:
     """What runs without words of the user's; "" where the base's own runs.
 
-    As in Docker, the user's words take the place of CMD and follow ENTRYPOINT.
+    As in Docker, the user's words take the place of CMD and follow ENTRYPOINT; to the shell of
+    `ENTRYPOINT python main.py $@` they are $0, $1 and so on.
     """
     entrypoint, command = stage.entrypoint, stage.command
     if entrypoint is None and command is None:
         return []
     lines = [f"cd {with_arguments(stage.folder)}"] if stage.has_folder else []
-    if entrypoint and tuple(entrypoint[:-1]) == stage.shell:
-        return [*lines, f"exec {joined(entrypoint)}"]
     if command:
         lines.append(f"[ $# -gt 0 ] || set -- {joined(command)}")
     if entrypoint:
