@@ -116,6 +116,9 @@ class _Reader(JobStep):
             self.image = self.program.pop(0)
         if self.program and _is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
+        elif self.program and self.action == "run" and _is_data(self.program[0].text):
+            what = f"what the image's runscript does with {self.program[0].text} is not known"
+            self.problems.append((line, what))
         return not read_.problem
 
     def _set(self, words: Sequence[Word]) -> None:
@@ -289,6 +292,14 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
 
 def _is_flag(word: Word) -> bool:
     return word.start.startswith(("-", "+"))
+
+
+def _is_data(text: str) -> bool:
+    """Whether a path is rather a folder for a runscript, as /bids, than a program."""
+    name = text.rpartition("/")[2]
+    program = "/bin/" in text or "build/" in text or "." in name or text.startswith("./")
+    known = name in programs.SHELLS or name in programs.AGENTS or programs.is_python(name)
+    return "/" in text and not (program or known)
 
 
 def _last_start(commands: Sequence[Command]) -> Command | None:
