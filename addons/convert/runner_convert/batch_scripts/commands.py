@@ -133,10 +133,11 @@ class Scope:
     """What is known of the shell at a place of the script: its variables, and its folder.
 
     `given` has what the directives fix, such as SLURM_NNODES. `sourced`: a file was read that may
-    set any variable. `per_rank`: the text runs once on each rank. `arguments` are None for those of
-    the script, which only the submission knows. `noted` are lines and names of variables that are a
-    rank's own, and were taken of the script's shell. `last` is the folder before the last cd,
-    `pushed` are those of pushd; `functions` are exported; `ended`: an `exit` stands before.
+    set any variable. `per_rank`: the text runs once on each rank. `arguments` are None for
+    those of the script, which only the submission knows; `shifted` of them are gone. `noted`
+    are lines and names of variables that are a rank's own, and were taken of the script's
+    shell. `last` is the folder before the last cd, `pushed` are those of pushd; `functions` are
+    exported; `ended`: an `exit` stands before.
     """
 
     variables: dict[str, Value] = field(default_factory=dict)
@@ -152,6 +153,7 @@ class Scope:
     functions: tuple[Word, ...] = ()
     ended: bool = False
     noted: list[tuple[int, str]] = field(default_factory=list)
+    shifted: int = 0
 
     def copy(self) -> Scope:
         return replace(self, variables=dict(self.variables), exported=set(self.exported))
@@ -175,9 +177,10 @@ class Scope:
         if name in self.variables:
             return self.variables[name]
         if name.isdecimal():
-            arguments, place = self.arguments or [], int(name) - 1
-            if 0 <= place < len(arguments):
-                return arguments[place]
+            place = int(name) - 1
+            if self.arguments is not None and place >= 0:
+                return [*self.arguments, literal("", line)][min(place, len(self.arguments))]
+            name = str(int(name) + self.shifted) if int(name) else name
             return unknown(f"${name}" if len(name) == 1 else f"${{{name}}}", kinds.ARGUMENT, line)
         if name in self.given:
             return literal(self.given[name], line)

@@ -149,7 +149,7 @@ class _Reader(SimpleReader):
     ) -> None:
         """Read what runs under conditions; variables that it sets are unknown after it."""
         before, values = dict(self.scope.variables), dict[str, list[Value]]()
-        folders, whole = [self.scope.folder], False
+        folders, whole, exported = [self.scope.folder], False, set(self.scope.exported)
         for condition, nodes in branches:
             self.scope.variables, self.scope.folder = dict(before), folders[0]
             whole = whole or (bool(nodes) and nodes[0].type == "else_clause")
@@ -159,6 +159,12 @@ class _Reader(SimpleReader):
                 if not _same(before.get(name), value):
                     values.setdefault(name, []).append(value)
             folders.append(self.scope.folder)
+            for name in before.keys() - self.scope.variables.keys():
+                kept = before[name]  # until `unset NAME` in this branch
+                line = kept.line if isinstance(kept, Word) else 0
+                values.setdefault(name, []).append(literal("", line))
+            exported |= self.scope.exported
+        self.scope.exported = exported
         self.scope.folder = one_of_folders(folders[int(whole) :])
         self.scope.variables |= {n: one_of_several(before.get(n), v, n) for n, v in values.items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from runners.core.site import Profile
 
 from . import container, modules, trainer, variables
-from .commands import Command
+from .commands import Command, exclude
 from .draft import MOVED, LaunchLine
 from .modules import commands_before
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, HARMLESS, OF_COUNTS, PLACE
@@ -106,6 +106,8 @@ def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     found = ((_activated(command, step), bool(command.arguments[1:])) for command in commands)
     names = [(literal(""), False), *((word, named) for word, named in found if word is not None)]
     name, named = (step.environment, step.by_name) if step.environment else names[-1]
+    if not step.environment and _in_branches(commands, step):
+        name = literal("")
     folder = _conda_folder(script, name.text)
     if "/" in name.text or (name.unknown and not named):
         draft.add("image", name)
@@ -160,6 +162,13 @@ def _activated(command: Command, step: JobStep) -> Word | None:
     if folder is None or folder.text[:1] not in ("/", "$"):
         parts.insert(0, unknown("$PWD", ENVIRONMENT, name.line))
     return join(parts, "/", name.line) if "/" in name.text else name
+
+
+def _in_branches(commands: list[Command], step: JobStep) -> bool:
+    """Whether one of two branches before a step chooses between environments."""
+    found = [command for command in commands if activated(command) is not None]
+    others = [c for c in found[:-1] if exclude(c.conditions, found[-1].conditions)]
+    return any(_activated(c, step) != _activated(found[-1], step) for c in others)
 
 
 def _may_activate(command: Command) -> bool:

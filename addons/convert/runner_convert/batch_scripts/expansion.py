@@ -124,7 +124,7 @@ class Expander:
         if inner and inner[0].type == "subscript":
             return self._item(inner, text, at)
         if name in ("@", "*"):
-            known = self.scope.arguments if len(inner) == 1 else None
+            known = self.scope.arguments if len(inner) == 1 else self._behind_some(inner)
             return [unknown(text, kinds.ARGUMENT, at)] if known is None else known
         if name == "#" or not inner:
             return [self._length(inner) or unknown(text, kinds.RUN, at)]
@@ -134,6 +134,12 @@ class Expander:
         if name == "MASTER_ADDR" and word.has(kinds.COMMAND, kinds.BRANCH):
             word = undecided(word, kinds.HOST[1:], kinds.RUN)
         return [word if len(inner) == 1 else self._modified(word, inner, text, at)]
+
+    def _behind_some(self, inner: Sequence[Node]) -> list[Word] | None:
+        """Return the arguments of "${@:2}", None where they are not known."""
+        first = self.word(inner[-1]).number if syntax.source(inner[1]) == ":" else None
+        arguments, simple = self.scope.arguments, len(inner) == 3
+        return arguments[first - 1 :] if arguments is not None and first and simple else None
 
     def _length(self, inner: Sequence[Node]) -> Word | None:
         """Return the number of a list's items: known ones, or the nodes of the job."""

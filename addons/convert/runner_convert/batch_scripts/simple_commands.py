@@ -10,10 +10,10 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Optional
 
 from . import syntax
-from .commands import Assignment, Command, Content, Scope, Surroundings, undecided
+from .commands import Assignment, Command, Content, Scope, Surroundings, Value, undecided
 from .expansion import Expander
 from .programs import AGENTS, CONTAINERS, HARMLESS, STARTERS, is_python
 from .syntax import Node
@@ -22,6 +22,7 @@ from .words import BRANCH, COMMAND, Word, compose, join, literal
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
 DESCRIPTOR = re.compile(r"\{\w+\}")  # of a redirection, as in exec {lock}>file
+LOCAL = ("local", "declare", "typeset")
 MOST_DEPTH = 8  # of functions within functions
 MOST_CALLS = 100
 
@@ -32,6 +33,7 @@ class SimpleReader(ABC):
     def __init__(self, text: str, scope: Scope, offset: int, marks: tuple[str, ...]) -> None:
         self.lines, self.scope, self.offset, self.marks = text.split("\n"), scope, offset, marks
         self.functions, self.calls = dict[str, Node](), count()
+        self.locals = dict[str, Optional[Value]]()  # of the function, with the values outside
         self.content = Content(noted=scope.noted)
 
     @abstractmethod
@@ -116,9 +118,7 @@ class SimpleReader(ABC):
             return
         body = self.functions.get(words[0].text) if words[0].text != "module" else None
         if body is not None and around.depth < MOST_DEPTH and next(self.calls) < MOST_CALLS:
-            before, self.scope.arguments = self.scope.arguments, list(words[1:])
-            self.walk(body, replace(around, depth=around.depth + 1))
-            self.scope.arguments = before
+            self._call(body, list(words[1:]), replace(around, depth=around.depth + 1))
             return
         self.content.commands.append(command)
         self._obey(command, around)
@@ -126,6 +126,16 @@ class SimpleReader(ABC):
         if ends and not (around.joined or around.conditions or around.within):
             self.scope.ended = not self._refuses(command)
             self.content.refusals += [] if self.scope.ended else [command]
+
+    def _call(self, body: Node, arguments: list[Word], around: Surroundings) -> None:
+        """Read the body of a function; what is local there has its value of before after it."""
+        scope, before, outer = self.scope, self.scope.arguments, self.locals
+        scope.arguments, self.locals = arguments, {}
+        self.walk(body, around)
+        for name, value in self.locals.items():
+            scope.variables.pop(name, None)
+            scope.variables |= {name: value} if value is not None else {}
+        scope.arguments, self.locals = before, outer
 
     def _refuses(self, command: Command) -> bool:
         """Whether it ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
@@ -162,8 +172,12 @@ class SimpleReader(ABC):
             scope.pipefail = "+o" not in options
         elif name in ("source", ".") and options:
             scope.sourced = scope.sourced or not options[0].endswith(HARMLESS)
-        elif name == "shift" and scope.arguments:
-            scope.arguments = scope.arguments[1:]
+        elif name == "set" and options[:1] == ["--"]:
+            scope.arguments = list(command.arguments[1:])
+        elif name == "shift" and not around.loops:
+            number = int(options[0]) if options and options[0].isdecimal() else 1
+            scope.shifted += number if scope.arguments is None else 0
+            scope.arguments = scope.arguments and scope.arguments[number:]
         elif name == "read" and command.document and "-d" in options:
             scope.variables[options[-1]] = command.document
         elif name in ("read", "mapfile", "readarray"):
@@ -241,6 +255,9 @@ class SimpleReader(ABC):
         texts = [syntax.source(child) for child in node.children]
         flags = "".join(text for text in texts[1:] if text.startswith("-"))
         exports, names = texts[0] == "export" or "x" in flags, list[str]()
+        if around.depth and texts[0] in LOCAL and "g" not in flags:
+            named = (text.partition("=")[0] for text in texts[1:])
+            self.locals = {n: self.scope.variables.get(n) for n in named} | self.locals
         for child in node.children[1:]:
             if child.type == "variable_assignment":
                 names.append(syntax.field(child, "name"))

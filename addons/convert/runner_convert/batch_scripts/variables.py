@@ -38,7 +38,7 @@ def add(draft: LaunchLine, script: Script, step: JobStep) -> None:
             placed.setdefault((line, verb), []).append(inside)
         elif reason := _left_out(step, name, value) or _of_slurm(inside):
             draft.leave_out(line, f"{name}: {reason}")
-        elif value is not None and _in_line(step, value):
+        elif value is not None and _in_line(step, name, value):
             draft.leave_out(line, f"{name}: what it holds is in the line")
         elif value is None:
             draft.add("env", name, line)
@@ -70,10 +70,10 @@ def _may_contain(step: JobStep) -> bool:
     return bool(names & CONTAINERS.keys()) or not runs_python(step)
 
 
-def _in_line(step: JobStep, value: Word) -> bool:
+def _in_line(step: JobStep, name: str, value: Word) -> bool:
     """Whether a value is words of the step's own command: export CMD="..."; srun $CMD."""
-    words = value.text.split()
-    return len(words) > 1 and " ".join(words) in " ".join(step.command.text.split())
+    words, command = value.text.split(), step.command.text.replace(f"{name}={value.text}", "")
+    return len(words) > 1 and " ".join(words) in " ".join(command.split())
 
 
 def _placed(script: Script, step: JobStep, name: str, value: Word | None) -> str:
