@@ -14,7 +14,7 @@ from .commands import OF_LOGIN
 from .compound_commands import LOOP
 from .draft import TO_FILL_IN, LaunchLine
 from .environment import PLAIN
-from .programs import PLACING, STARTERS
+from .programs import HELPERS, PLACING, PREPARING, STARTERS
 from .script import MODULES, Script
 from .step import JobStep, Layer, does_more, hidden_agents, is_part, shell_scripts
 from .unwrap import unwrap
@@ -81,7 +81,7 @@ def _named_elsewhere(draft: LaunchLine, script: Script) -> None:
     """Say which variables of the line neither the script nor each login sets."""
     words = [*draft.all_words()]
     of_array = OF_ARRAY.search("\n".join(word.text for word in words))
-    if of_array and not draft.has("array", "sweep"):
+    if of_array and not (draft.has("array", "sweep") or script.job.has("t")):  # Torque's -t
         draft.look_at(0, f"{of_array[1]} needs --array, which the submission gives")
     unknown = (piece for word in words for piece in word.unknown)
     sources = " ".join(piece.source for piece in unknown if piece.kind == ENVIRONMENT)
@@ -99,6 +99,11 @@ def _of_agent(draft: LaunchLine, step: JobStep) -> None:
         has_agent = unwrap(command).agent or environment.activated(command)
         if does_more(command) and command.name != "cd" and not has_agent:
             draft.lose(command.line, f"{command.text}: not run on each node")
+    for command in step.inner if agent and direct and step.lead else ():
+        helps = command.name in HELPERS and command.name not in PREPARING
+        if helps and not command.within:
+            text = "each rank runs it, where the script does once a node"
+            draft.look_at(command.line, f"{command.text}: {text}")
 
 
 def _problems(step: JobStep) -> Iterator[tuple[int, str]]:

@@ -19,6 +19,7 @@ OF_GPUS = ("gpus", "gpus-per-node")
 OF_PART = ("nodelist", "relative", "exclude", "gpus")  # of one node's agent
 OF_JOB = ("job-name", "partition", "account", "time")
 OF_SHIFTER = ("image", "volume", "module")
+OF_PYXIS = ("container-", "no-container-")
 OF_OUTPUT, OF_IMAGE = NAMES["of_output"], NAMES["of_image"]
 # What is left out of the directives of a scheduler, "" for all.
 REASONS = {
@@ -79,7 +80,7 @@ def _directive(draft: LaunchLine, option: Option, job: Directives) -> None:
         draft.add("sbatch-arg", f"-l{name}={value}".removesuffix("="))
     elif not value and name in OPTIONS["srun"].values:
         draft.lose(line, f"--{name} has no value")
-    elif name.startswith("container-"):
+    elif name.startswith(OF_PYXIS):
         draft.lose(line, f"--{name}: an option of pyxis")
     else:
         draft.add("sbatch-arg", f"--{name}={value}" if value else f"--{name}", line)
@@ -99,7 +100,7 @@ def _srun(draft: LaunchLine, option: Option) -> None:
         draft.add(name, value)
     elif name in DIRECT and name not in counts.COUNTS and name not in OF_OUTPUT:
         _setting(draft, name, value, option.line)
-    elif name.startswith("container-") and name not in OF_IMAGE:
+    elif name.startswith(OF_PYXIS) and name not in OF_IMAGE:
         draft.lose(option.line, f"--{name}: an option of pyxis")
     elif name not in counts.COUNTS and name not in OF_IMAGE and name not in OF_OUTPUT:
         draft.add("srun-arg", f"--{name}={value.text}" if value else f"--{name}", option.line)
