@@ -24,6 +24,7 @@ OF_FIRST = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 # Variables that every login has, whatever a sourced file sets.
 OF_LOGIN = ("USER", "HOME", "LOGNAME", "PWD", "SCRATCH", "PSCRATCH", "WORK", "PATH", "SHELL")
+ALL_ARGUMENTS = ("$@", "$*", "${@}", "${*}")
 BRANCH_OF = ", branch "
 MOST_FOLDERS = 3
 MOST_WORDS = 200  # of all values that a variable may have
@@ -172,16 +173,34 @@ class Scope:
         value = self.value(name, line)
         return value if isinstance(value, Word) else next(iter(value), literal("", line))
 
+    def argument(self, number: int, line: int) -> Word:
+        """Return an argument by its number, of words of which some may be several or none."""
+        given = [unknown("$@", kinds.ARGUMENT, line)] if self.arguments is None else self.arguments
+        for place, word in enumerate(given, 1):
+            if word.text in ALL_ARGUMENTS or not number:
+                number += self.shifted + 1 - place if number else 0
+                return unknown(
+                    f"${number}" if number < 10 else f"${{{number}}}", kinds.ARGUMENT, line
+                )
+            if place == number:
+                return word
+            if word.splits:
+                return unknown(f"${number}", kinds.COMMAND, line)
+        several = any(not piece.quoted for word in given for piece in word.unknown)
+        return unknown(f"${number}", kinds.RUN, line) if several else literal("", line)
+
+    def shift(self, number: int) -> None:
+        """Take the first arguments away, as far as they are known."""
+        while self.arguments and self.arguments[0].text not in ALL_ARGUMENTS and number:
+            self.arguments, number = self.arguments[1:], number - 1
+        self.shifted += number if self.arguments != [] else 0
+
     def value(self, name: str, line: int) -> Value:
         """Return a variable's value, or what kind of unknown it is."""
         if name in self.variables:
             return self.variables[name]
         if name.isdecimal():
-            place = int(name) - 1
-            if self.arguments is not None and place >= 0:
-                return [*self.arguments, literal("", line)][min(place, len(self.arguments))]
-            name = str(int(name) + self.shifted) if int(name) else name
-            return unknown(f"${name}" if len(name) == 1 else f"${{{name}}}", kinds.ARGUMENT, line)
+            return self.argument(int(name), line)
         if name in self.given:
             return literal(self.given[name], line)
         if name in SUBMITTED:

@@ -106,14 +106,14 @@ def _environment(draft: LaunchLine, script: Script, step: JobStep) -> None:
     found = ((_activated(command, step), bool(command.arguments[1:])) for command in commands)
     names = [(literal(""), False), *((word, named) for word, named in found if word is not None)]
     name, named = (step.environment, step.by_name) if step.environment else names[-1]
-    if not step.environment and _in_branches(commands, step):
-        name = literal("")
+    chosen = not step.environment and _in_branches(commands, step)
+    name = literal("") if chosen else name
     folder = _conda_folder(script, name.text)
     if "/" in name.text or (name.unknown and not named):
         draft.add("image", name)
     elif name.text and folder and folder.is_dir():
         draft.add("image", str(folder))
-    elif name.text or _leads(step) or any(map(_may_activate, commands)):
+    elif name.text or chosen or _leads(step) or any(map(_may_activate, commands)):
         place = f"<environment {name.text}>" if name.text else "<environment>"
         draft.add("image", place)
         text = f"{place}: the folder of {_whose_folder(name.text, folder, step)}"
@@ -166,9 +166,11 @@ def _activated(command: Command, step: JobStep) -> Word | None:
 
 def _in_branches(commands: list[Command], step: JobStep) -> bool:
     """Whether one of two branches before a step chooses between environments."""
-    found = [command for command in commands if activated(command) is not None]
-    others = [c for c in found[:-1] if exclude(c.conditions, found[-1].conditions)]
-    return any(_activated(c, step) != _activated(found[-1], step) for c in others)
+    found = [(c, name.text) for c in commands if (name := _activated(c, step)) is not None]
+    return any(
+        name != found[-1][1] and exclude(command.conditions, found[-1][0].conditions)
+        for command, name in found
+    )
 
 
 def _may_activate(command: Command) -> bool:

@@ -9,7 +9,17 @@ from operator import add, floordiv, mod, mul, sub
 
 from . import syntax
 from . import words as kinds
-from .commands import JOB_NUMBERS, OF_JOB, OF_RANKS, SUBMITTED, TASK, Scope, Value, undecided
+from .commands import (
+    ALL_ARGUMENTS,
+    JOB_NUMBERS,
+    OF_JOB,
+    OF_RANKS,
+    SUBMITTED,
+    TASK,
+    Scope,
+    Value,
+    undecided,
+)
 from .syntax import Node
 from .words import QUOTED, Piece, Unknown, Word, compose, join, literal, unknown
 
@@ -139,7 +149,10 @@ class Expander:
         """Return the arguments of "${@:2}", None where they are not known."""
         first = self.word(inner[-1]).number if syntax.source(inner[1]) == ":" else None
         arguments, simple = self.scope.arguments, len(inner) == 3
-        return arguments[first - 1 :] if arguments is not None and first and simple else None
+        vague = arguments is None or any(w.text in ALL_ARGUMENTS or w.splits for w in arguments)
+        return (
+            None if vague or arguments is None or not (first and simple) else arguments[first - 1 :]
+        )
 
     def _length(self, inner: Sequence[Node]) -> Word | None:
         """Return the number of a list's items: known ones, or the nodes of the job."""

@@ -129,13 +129,14 @@ class SimpleReader(ABC):
 
     def _call(self, body: Node, arguments: list[Word], around: Surroundings) -> None:
         """Read the body of a function; what is local there has its value of before after it."""
-        scope, before, outer = self.scope, self.scope.arguments, self.locals
+        scope, outer = self.scope, self.locals
+        before, shifted = scope.arguments, scope.shifted
         scope.arguments, self.locals = arguments, {}
         self.walk(body, around)
         for name, value in self.locals.items():
             scope.variables.pop(name, None)
             scope.variables |= {name: value} if value is not None else {}
-        scope.arguments, self.locals = before, outer
+        scope.arguments, scope.shifted, self.locals = before, shifted, outer
 
     def _refuses(self, command: Command) -> bool:
         """Whether it ends a script that is not filled in: `if [ -z "$A" ]; then exit 1; fi`."""
@@ -175,9 +176,7 @@ class SimpleReader(ABC):
         elif name == "set" and options[:1] == ["--"]:
             scope.arguments = list(command.arguments[1:])
         elif name == "shift" and not around.loops:
-            number = int(options[0]) if options and options[0].isdecimal() else 1
-            scope.shifted += number if scope.arguments is None else 0
-            scope.arguments = scope.arguments and scope.arguments[number:]
+            scope.shift(int(options[0]) if options and options[0].isdecimal() else 1)
         elif name == "read" and command.document and "-d" in options:
             scope.variables[options[-1]] = command.document
         elif name in ("read", "mapfile", "readarray"):

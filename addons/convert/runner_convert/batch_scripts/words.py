@@ -115,6 +115,11 @@ class Word:
         return self.text if all(map(_is_bare, self.pieces)) else f'"{self.escaped()}"'
 
     @property
+    def splits(self) -> bool:
+        """Whether what a command prints may be several words of it."""
+        return any(piece.kind == COMMAND and not piece.quoted for piece in self.unknown)
+
+    @property
     def several(self) -> bool:
         """Whether the user's shell makes no word of it, or several ones: ${ARGS:-}, ${N:+-n $N}."""
         piece = self.pieces[0] if len(self.pieces) == 1 else ""
