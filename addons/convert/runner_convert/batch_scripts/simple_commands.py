@@ -296,6 +296,10 @@ class SimpleReader(ABC):
 
 def _below(folder: Word | None, target: Word) -> Word:
     """Return the folder to which `cd` changes, from the one before it."""
+    up = folder is not None and folder.unknown and target.text.rstrip("/") == ".."
+    parts = folder.split("/") if folder and up else []
+    if parts[1:] and parts[-1].known not in (None, "", "..", "."):
+        return join(parts[:-1], "/", target.line)
     if folder is not None and not target.text.startswith(("/", "$", "~")):
         target = join((folder, target), "/", target.line)
     return literal(posixpath.normpath(target.text), target.line) if target.known else target
