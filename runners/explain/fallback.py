@@ -15,6 +15,8 @@ from .lost_ranks import exit_code as exit_code_of
 
 SHOWN = 8  # lines of a failure that nobody knows
 TOO_LITTLE = 2**20  # bytes: less than the log and the records of an end
+# What Slurm says of a step that ended: with which code, and that it ends the others
+OF_THE_END = ("srun: error: ", "slurmstepd: error: *** ", "error: *** ")
 # Trainers' words, and the shim's
 WARNED = LogPattern("No space left on device", "^(?:warning: |runner: )")
 
@@ -62,7 +64,7 @@ def unknown(facts: Facts) -> Explanation:
         cause = f"the job ended ({facts.state.value}{code}) and no rank left a record of why"
         because = "no rank says what happened"
     else:
-        lines = [line for line in lines if not line.text.startswith("srun: error: ")]
+        lines = [line for line in lines if not line.text.startswith(OF_THE_END)]
         failed = "was the first to fail" if first.alike == 1 else "failed"
         cause = f"{first.name} {failed}: {first.how}"
         because = "no signature knows it; these are the first lines that look like errors"

@@ -66,7 +66,7 @@ class MessageSignature:
     `change` and `leave_out` are options of the launch, `command` is a line for the shell, `remedy`
     a name of REMEDIES. `about` is the file's. A `general` one only repeats what a program said,
     where no other knows it; one `before_crash` tells more than the signal of the crash to which it
-    leads.
+    leads. One that `follows` says that an unknown task failed first: not where a rank recorded it.
     """
 
     id: str
@@ -88,6 +88,7 @@ class MessageSignature:
     remedy: str = ""
     general: bool = False
     before_crash: bool = False
+    follows: bool = False
     about: str = ""
 
 
@@ -213,6 +214,8 @@ def judge(facts: Facts, general: bool = False, before_crash: bool = False) -> Ex
     fit = matches(text, general, entries(facts.has_image, by_slurm))
     if facts.record is None or facts.record.guessed:
         fit = _not_of_followers(fit, text, facts)
+    elif facts.kind == kinds.EXIT:
+        fit = [match for match in fit if not match.entry.follows]
     best = next((match for match in fit if match.entry.before_crash or not before_crash), None)
     return _explanation(best, text, facts) if best else None
 

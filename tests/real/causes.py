@@ -232,6 +232,11 @@ PYTHON = (
     ),
     Cause("code", "import os; os._exit(7)", explained="unknown", said="exit code 7",
           certainty="unsure"),
+    Cause(
+        "code-of-two", "import os, sys; sys.exit(int(os.environ['SLURM_PROCID']) < 1)",
+        ("--ntasks-per-node", "2", "--no-gate"), explained="unknown", rank="0@n1",
+        said="exit code 1", certainty="unsure",
+    ),
 )  # fmt: skip
 LIBRARIES = (
     Cause(

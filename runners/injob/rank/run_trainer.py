@@ -199,7 +199,7 @@ def _another_tells(run_dir: str) -> bool:
 def _code(leaving: SystemExit) -> int:
     """Return the exit code that Python makes of sys.exit(...): a text is printed, and 1."""
     if leaving.code is None or isinstance(leaving.code, int):
-        return leaving.code or 0
+        return int(leaving.code or 0)  # of True 1
     return 1
 
 

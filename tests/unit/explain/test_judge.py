@@ -128,6 +128,17 @@ def test_without_the_ranks_command_requeue_is_offered_to_a_recipe(
     assert ("--requeue" in str(said.fix)) == offered
 
 
+def test_whose_end_is_on_record_was_not_ended_by_slurm(tmp_path: Path) -> None:
+    """Slurm ends the others, which its line says; who was first is known."""
+    ended = "error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-29T05:46:23 ***\n"
+    paths, job = made(tmp_path, f"0@n0 | checks failed\n{ended}")
+    assert explain(paths, job, FAILED).id == "failed-elsewhere"
+    leave(paths, 0, 1.0, problems.of_exit(1), 1)
+    why = explain(paths, job, FAILED)
+    assert why.what == "rank 0@n0 was the first to fail: exit code 1"
+    assert "checks failed" in why.evidence
+
+
 # What programs write that then train: PyTorch 2.13, TensorFlow 2.21, NCCL 2.27, Horovod 0.28.1,
 # Open MPI 4.1, Apptainer 1.4, Slurm 24.11
 HEALTHY = (FOLDER / "healthy.log").read_text(encoding="utf-8")
