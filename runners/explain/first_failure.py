@@ -28,7 +28,7 @@ WORKER = re.compile(r"^\s*rank +: (?P<rank>\d+) \(local_rank: \d+\)")
 OF_PYTHON = re.compile(rf"^(?:{OF_RANK})?\s*[A-Za-z_][\w.]*(?::|$)")
 TRACEBACK, IGNORED = "Traceback (most recent call last)", "Exception ignored in"
 FILE = '  File "'  # of a frame
-ERROR = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
+ERROR_LINE = re.compile(rf"^(?:{OF_RANK})?\s*(?P<error>{OF_A_TYPE}.*)")
 LABEL, TIME_OF_LINE = re.compile("^" + OF_RANK), re.compile(TIME)
 # What Python prints before a traceback that ends no process, or one that is ending already
 BESIDE = ("Exception in thread", "Error in atexit", "Error in sys.excepthook")
@@ -280,6 +280,6 @@ def _on_top(record: Failure, log: LogFacts) -> bool:
 
 def _error(lines: Iterable[str]) -> str:
     """Return the first error that is not on top, and if there is one no lost peer's."""
-    matches = [match for match in map(ERROR.match, lines) if match]
+    matches = [match for match in map(ERROR_LINE.match, lines) if match]
     errors = [match["error"] for match in matches if not ON_TOP.search(match[0])]
     return next((error for error in errors if not kinds.of_lost_peer(error)), [*errors, ""][0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
@@ -12,7 +12,17 @@ from ..contract import failure_kinds as kinds
 from ..contract.log_text import plain
 from .facts import Facts, Line
 from .findings import BETWEEN_ERRORS
-from .first_failure import FILE, LABEL, TRACEBACK, label_of, start_of_chain, without_ignored
+from .first_failure import (
+    ERROR_LINE,
+    FILE,
+    LABEL,
+    OF_PYTHON,
+    TRACEBACK,
+    as_logged,
+    label_of,
+    start_of_chain,
+    without_ignored,
+)
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
 LONGEST_MESSAGE = 4000  # and of a line of the error: expressions may take the square of its length
@@ -57,6 +67,12 @@ ENDS = re.compile(
     rf"{re.escape(TRACEBACK)}|^(?:srun|slurmstepd): |^MPI_ABORT was invoked|^application called MPI"
     r"|^(?:mpirun|mpiexec|prterun) (?:detected|noticed|has exited)|^Primary job +terminated"
 )
+# Bash's words of a program that SIGKILL ended, and those of a program that ran one
+KILLED = re.compile(
+    r": line \d+: +\d+ Killed\b"
+    r"|(?:Error|Exception|Exit)\b.*?\b(?:exit|return|status)[ -]?(?:code|status)?[ :=]*(?:137|-9)\b"
+)
+WAITED = re.compile("[Cc]ollective operation timeout")
 FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv|remove|unlink|rmdir)\()')
 
 
@@ -123,13 +139,31 @@ def _lines(facts: Facts) -> tuple[Line, ...]:
     lines = {(line.file, line.number): line for line in (*facts.log.of_nobody, *of_rank, *last)}
     # Of lines that differ in numbers alone, such as a training's steps, one is enough.
     kinds_of_line: dict[str, Line] = {}
+    beside = _beside(facts, lines.values())
     for whole in without_ignored(lines[key] for key in sorted(lines)):
         line = replace(whole, text=LABEL.sub("", whole.text)[:LONGEST_LINE])
         survived = facts.record and line.rank is None and OF_SHELL.search(line.text)
-        if survived or HARMLESS.search(line.text):
+        if survived or HARMLESS.search(line.text) or beside(line.text):
             continue
         kinds_of_line.setdefault(NUMBER.sub("0", line.text), line)
     return tuple(kinds_of_line.values())
+
+
+def _beside(facts: Facts, lines: Iterable[Line]) -> Callable[[str], bool]:
+    """Return what tells whether a line of the log is of what did not end the job.
+
+    No exception ends in SIGKILL; a rank that timed out waited for one that has an error of its own.
+    """
+    killed = bool(KILLED.search(facts.error)) or any(KILLED.search(line.text) for line in lines)
+    first = as_logged(facts.first, facts.log)
+    error = first.record.error if first and first.record else ""
+    own = bool(error) and not kinds.of_lost_peer(error) and not WAITED.search(error)
+
+    def beside(text: str) -> bool:
+        raised = killed and OF_PYTHON.match(text) and ERROR_LINE.match(text)
+        return bool(raised or (own and WAITED.search(text)))
+
+    return beside
 
 
 def _from_error(lines: list[str], error: str) -> list[str]:
