@@ -25,6 +25,8 @@ LINE_END, DOLLAR = (
 )
 QUOTED = re.compile(b"|".join((PLACE, LINE_END, DOLLAR)), re.MULTILINE)
 DOCUMENT = re.compile(rb"^(?=<<-?[ \t]*['\"\\]?\w)", re.MULTILINE)  # of no command: a comment
+# A comment in a continued line, `# so`, of which the grammar takes all to the line's end for one.
+INLINE = re.compile(rb"(?<=[ \t])`#[^`\n]*`(?=[ \t]*\\?$)", re.MULTILINE)
 QUOTES = ("string", "raw_string", "ansi_c_string", "heredoc_body", "comment")
 OPENING = ('"', "if", "for", "while", "until", "case", "{", "(", "$(")
 MOST_PASSES = 50  # of what is written so that the grammar reads it
@@ -43,7 +45,7 @@ def parse(text: str) -> Node:
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()
-    data = DOCUMENT.sub(b": ", data)
+    data = INLINE.sub(lambda found: b" " * len(found[0]), DOCUMENT.sub(b": ", data))
     for place in reversed([*_conditions(data)]):
         data = data[:place] + b" " + data[place:]
     root = parser.parse(data).root_node
