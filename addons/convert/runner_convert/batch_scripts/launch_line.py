@@ -52,8 +52,8 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
 
 def _to_look_at(draft: LaunchLine, step: JobStep) -> None:
     for condition in step.command.conditions:
-        if is_part(step) and (step.agent or LOOP in condition):
-            continue
+        if condition.startswith(LOOP) or (is_part(step) and step.agent):
+            continue  # of loops it is said how many launches they are
         draft.look_at(step.line, f"{condition} decides whether this runs")
     for file in dict.fromkeys(shell_scripts(step)):
         text = f"{file} is not read: agents that it starts, and variables that it sets, are unknown"

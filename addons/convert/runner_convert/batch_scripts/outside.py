@@ -10,6 +10,7 @@ from textwrap import shorten
 
 from ..line_diagnosis import LineDiagnosis
 from .commands import Command
+from .compound_commands import LOOP
 from .draft import NOT_CARRIED_OVER, TO_LOOK_AT, note
 from .environment import CONDAS
 from .programs import CLUSTERS, FILTERS, HARMLESS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
@@ -171,7 +172,7 @@ def to_look_at(script: Script, lines: int) -> Iterator[LineDiagnosis]:
         if any(word.has(BRANCH) for step in launches for word in step.program):
             text = "a loop: a launch for each of its rounds, or one with --array for all"
         yield told(line, text)
-    if lines > 1 and all(step.command.conditions for step in steps):
+    if lines > 1 and all(any(not c.startswith(LOOP) for c in s.command.conditions) for s in steps):
         text = f"conditions decide which of the {len(steps)} launches run"
         yield told(steps[0].line, text)
     elif lines > 1:

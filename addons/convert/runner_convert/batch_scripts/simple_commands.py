@@ -299,7 +299,8 @@ def _below(folder: Word | None, target: Word) -> Word:
     up = folder is not None and folder.unknown and target.text.rstrip("/") == ".."
     parts = folder.split("/") if folder and up else []
     if parts[1:] and parts[-1].known not in (None, "", "..", "."):
-        return join(parts[:-1], "/", target.line)
+        root = "" if parts[0].pieces else "/"
+        return compose((root, *join(parts[:-1], "/", target.line).pieces), target.line)
     if folder is not None and not target.text.startswith(("/", "$", "~")):
         target = join((folder, target), "/", target.line)
     return literal(posixpath.normpath(target.text), target.line) if target.known else target
