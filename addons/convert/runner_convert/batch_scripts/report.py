@@ -18,6 +18,7 @@ from .draft import LEFT_OUT, NOT_CARRIED_OVER, TO_FILL_IN, TO_LOOK_AT, LaunchLin
 from .rules import findings
 from .script import Script
 
+MOST_SAME = 3  # notes of one text on several lines
 PAGE = "docs/reference/batch-findings.md"
 HEADINGS = {
     LEFT_OUT: "left out, because runner does it:",
@@ -70,12 +71,25 @@ def as_text(report: ScriptReport) -> Iterator[str]:
     launches = dict.fromkeys(tuple(_launch(report, draft)) for draft in report.drafts)
     blocks = [[line for launch in launches for line in launch]]
     for id, heading in HEADINGS.items():
-        lines = [f"  {note}" for note in report.notes[id]]
+        lines = [f"  {line}" for line in _notes_as_text(report.notes[id])]
         blocks.append([heading, *lines] if lines else [])
     findings = [f"  {line}" for line in findings_as_text(report.findings)]
     blocks.append(["findings:", *findings] if findings else [])
     for number, block in enumerate(filter(None, blocks)):
         yield from ("", *block) if number else block
+
+
+def _notes_as_text(notes: list[LineDiagnosis]) -> Iterator[str]:
+    """Yield each note; one that is the same of many lines once."""
+    same: dict[str, list[LineDiagnosis]] = {}
+    for note in notes:
+        same.setdefault(note.what, []).append(note)
+    for note in notes:
+        first, *others = same[note.what]
+        if len(others) < MOST_SAME:
+            yield str(note)
+        elif note is first:
+            yield f"line {note.line} and {len(others)} others: {note.what}"
 
 
 def _launch(report: ScriptReport, draft: LaunchLine) -> Iterator[str]:
