@@ -176,7 +176,8 @@ class SimpleReader(ABC):
         elif name == "set" and options[:1] == ["--"]:
             scope.arguments = list(command.arguments[1:])
         elif name == "shift" and not around.loops:
-            scope.shift(int(options[0]) if options and options[0].isdecimal() else 1)
+            number = [*options, "1"][0]
+            scope.shift(int(number) if number.isdecimal() else 0)  # $((OPTIND - 1))
         elif name == "read" and command.document and "-d" in options:
             scope.variables[options[-1]] = command.document
         elif name in ("read", "mapfile", "readarray"):
