@@ -80,16 +80,26 @@ def as_text(report: ScriptReport) -> Iterator[str]:
 
 
 def _notes_as_text(notes: list[LineDiagnosis]) -> Iterator[str]:
-    """Yield each note; one that is the same of many lines once."""
-    same: dict[str, list[LineDiagnosis]] = {}
+    """Yield each note; one that is the same of many lines, or rounds of a loop, once."""
+    of_text: dict[str, list[LineDiagnosis]] = {}
+    of_rounds: dict[tuple[int, str, str], list[LineDiagnosis]] = {}
     for note in notes:
-        same.setdefault(note.what, []).append(note)
+        of_text.setdefault(note.what, []).append(note)
+        of_rounds.setdefault(_command(note), []).append(note)
     for note in notes:
-        first, *others = same[note.what]
-        if len(others) < MOST_SAME:
+        same, rounds = of_text[note.what], of_rounds[_command(note)]
+        if len(same) <= MOST_SAME and len(rounds) <= MOST_SAME:
             yield str(note)
-        elif note is first:
-            yield f"line {note.line} and {len(others)} others: {note.what}"
+        elif len(same) > MOST_SAME and note is same[0]:
+            yield f"line {note.line} and {len(same) - 1} others: {note.what}"
+        elif len(rounds) > MOST_SAME and note is rounds[0]:
+            yield f"{note} (and {len(rounds) - 1} more of this line)"
+
+
+def _command(note: LineDiagnosis) -> tuple[int, str, str]:
+    """Return the line of a note, the first word of its command, and what is said of it."""
+    text, _, told = note.what.rpartition(": ")
+    return note.line, "".join(text.split()[:1]), told
 
 
 def _launch(report: ScriptReport, draft: LaunchLine) -> Iterator[str]:
