@@ -52,6 +52,7 @@ BECAUSE = {
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
 ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
+OPTIONAL = "a program may do without what it could not import"
 # Options that only a run with an image has, and those of a job that sbatch submits
 OF_IMAGES = {"image", "stage-image", "bind", "apptainer-arg", "host-mpi"}
 OF_SBATCH = {"sbatch-arg"}
@@ -266,6 +267,8 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
     if not facts.record:
         silent = any(line.rank is not None for line in text.lines_with(match.found))
     if not silent or match.found in text.error or ended == signal.SIGABRT:
+        if certainty == Certainty.CERTAIN and text.survivable(match.found):
+            return Certainty.LIKELY, OPTIONAL
         return as_sure_as_told(facts, certainty, because)
     unsure = ended == signal.SIGKILL or match.entry.general
     most = Certainty.UNSURE if unsure else Certainty.LIKELY

@@ -72,6 +72,13 @@ KILLED = re.compile(
     r": line \d+: +\d+ Killed\b"
     r"|(?:Error|Exception|Exit)\b.*?\b(?:exit|return|status)[ -]?(?:code|status)?[ :=]*(?:137|-9)\b"
 )
+# What no launcher, traceback or message of several lines begins with
+GOES_ON = re.compile(
+    r"(?:(?:epoch|step|iter|loading|loaded|starting|running|warning|using|\d{4}-\d\d-\d\d)\b"
+    r"|ERROR:|[\w./-]+ (?:is )?not (?:available|installed|found))(?!.*Error\b)",
+    re.IGNORECASE,
+)
+IMPORT = re.compile(r"(?:ModuleNotFound|Import)Error\b")
 WAITED = re.compile("[Cc]ollective operation timeout")
 FRAME = re.compile(r'^\s+(?:File "|assert\b|.*\b(?:environ\.get|getenv|remove|unlink|rmdir)\()')
 
@@ -109,6 +116,18 @@ class Text:
         starts = list(accumulate((len(line.text) + 1 for line in self.lines), initial=0))
         ends = {bisect_right(starts, place) - 1 for place in (at, at + len(text))}
         return tuple(self.lines[end] for end in sorted(ends))
+
+    def survivable(self, text: str) -> bool:
+        """Whether something was found in a failed import's line, after which a program went on."""
+        found = self.lines_with(text)
+        if not found or not all(IMPORT.match(line.text) for line in found):
+            return False
+        after = next((line for line in self.lines if line.number > found[-1].number), None)
+        return after is not None and bool(GOES_ON.match(after.text))
+
+
+def _raised(text: str) -> bool:
+    return bool(OF_PYTHON.match(text) and ERROR_LINE.match(text))
 
 
 def text_of(facts: Facts) -> Text:
@@ -160,8 +179,7 @@ def _beside(facts: Facts, lines: Iterable[Line]) -> Callable[[str], bool]:
     own = bool(error) and not kinds.of_lost_peer(error) and not WAITED.search(error)
 
     def beside(text: str) -> bool:
-        raised = killed and OF_PYTHON.match(text) and ERROR_LINE.match(text)
-        return bool(raised or (own and WAITED.search(text)))
+        return (killed and _raised(text)) or bool(own and WAITED.search(text))
 
     return beside
 

@@ -79,6 +79,30 @@ def test_a_message_is_told_as_what_it_is(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("after", "sure"),
+    [
+        ("", Certainty.CERTAIN),
+        ("srun: error: n1: task 0: Exited with exit code 1\n", Certainty.CERTAIN),
+        ("WARNING:root:flash_attn not available\nstep 10 loss 2.1\n{}", Certainty.LIKELY),
+        ("step 10 loss 2.1\nERROR: no folder /data/coco\n", Certainty.LIKELY),
+    ],
+)
+def test_a_package_that_a_program_did_without_is_not_certain(
+    tmp_path: Path, after: str, sure: Certainty
+) -> None:
+    text = """Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/fla/utils.py", line 12, in <module>
+ModuleNotFoundError: No module named 'flash_attn'
+"""
+    lost = """Traceback (most recent call last):
+  File "/w/train.py", line 9, in <module>
+horovod.common.exceptions.HorovodInternalError: ncclAllReduce failed: unhandled system error
+"""
+    explanation = explained(tmp_path, text + after.format(lost))
+    assert (explanation.id, explanation.certainty) == ("flash-attention-missing", sure)
+
+
+@pytest.mark.parametrize(
     "error",
     [
         "RuntimeError: cannot parse tokens in {path}",
