@@ -65,6 +65,11 @@ class LaunchLine:
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
 
+    def has_value(self, name: str, text: str) -> bool:
+        return any(
+            option == name and value and value.text == text for option, value in self.options
+        )
+
     def text_of(self, name: str) -> str:
         return next((value.text for option, value in self.options if option == name and value), "")
 
