@@ -7,7 +7,6 @@ docs/contributing.md.
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -34,15 +33,12 @@ from .findings import as_sure_as_told, finding, host, own_code, record_of, signa
 from .first_failure import as_logged
 from .fixes import REMEDIES, edit, exclude, logs
 from .path_owners import that_can_be_done
-from .searched_text import Text, text_of
+from .searched_text import Text, compiled, text_of, words_needed
 from .sentences import filled, inside, typed, worded
 
 TEXTS = ("cause", "because", "tell", "command")
 FOLDER = Path(__file__).parent / "signatures"
 DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
-# Of a regular expression: its parts, and those that stand for one character and no other.
-PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
-PLAIN = re.compile(r"\\[^\w\s]|[^\\\s.^$()|?*+{}\[]")
 ORDER = tuple(Certainty)
 BECAUSE = {
     Certainty.CERTAIN: "no other failure is known to have this message",
@@ -160,42 +156,15 @@ def matches(text: Text, general: bool = False, of: Sequence[MessageSignature] = 
     return sorted(filter(None, fit), key=lambda match: match.rank)
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile it once: `re` itself keeps no more than 512, and there are more here.
-
-    Between two words the line may end: versions of a program wrap a sentence at other places.
-    """
-    return re.compile(re.sub(r"(?<=[a-z]) (?=[a-z])", r"[ \n]", pattern), re.MULTILINE)
-
-
-@cache
-def _needed(pattern: str) -> tuple[str, ...]:
-    """Return words of which a text that matches has one: to look for them takes less time."""
-    depth, parts, words = 0, [], [""]
-    for part in () if "(?i" in pattern else PART.findall(pattern):
-        depth += {"(": 1, ")": -1}.get(part, 0)
-        if depth == 0 and part == "|":
-            parts.append(max(words, key=len))
-            words = [""]
-        elif depth == 0 and (character := PLAIN.fullmatch(part)):
-            words[-1] += character[0][-1]
-        else:
-            if part[0] in "?*{":  # the character before it may be missing
-                words[-1] = words[-1][:-1]
-            words.append("")
-    return (*parts, max(words, key=len))
-
-
 def _match(entry: MessageSignature, text: str) -> Match | None:
     matches = []
     for pattern in entry.match:
-        possible = any(word in text for word in _needed(pattern))
-        match = _compiled(pattern).search(text) if possible else None
+        possible = any(word in text for word in words_needed(pattern))
+        match = compiled(pattern).search(text) if possible else None
         if match is None:
             return None
         matches.append(match)
-    if any(_compiled(pattern).search(text) for pattern in entry.unless):
+    if any(compiled(pattern).search(text) for pattern in entry.unless):
         return None
     groups = {"0": matches[0][0]}
     for match in matches:

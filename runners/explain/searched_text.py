@@ -1,4 +1,4 @@
-"""What signatures are searched in: the messages of the first error, and lines of the log."""
+"""What signatures are searched in, and how: the first error's messages, and lines of the log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, takewhile
 
 from ..contract import failure_kinds as kinds
@@ -26,6 +27,9 @@ from .first_failure import (
 
 LONGEST_LINE = 1000  # characters of a line of the log that are searched
 LONGEST_MESSAGE = 4000  # and of a line of the error: expressions may take the square of its length
+# Of a regular expression: its parts, and those that stand for one character and no other.
+PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
+PLAIN = re.compile(r"\\[^\w\s]|[^\\\s.^$()|?*+{}\[]")
 # Lines that a healthy program writes too: information, warnings, TensorFlow's search for GPUs, and
 # what it does without, tries again or handles; not so what an operation of Horovod reports, or XLA
 # of a GPU that it cannot use
@@ -229,3 +233,30 @@ def parted(lines: Iterable[str]) -> tuple[list[str], list[str]]:
             within = False
             messages.append(line)
     return messages, frames
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile it once: `re` itself keeps no more than 512, and there are more here.
+
+    Between two words the line may end: versions of a program wrap a sentence at other places.
+    """
+    return re.compile(re.sub(r"(?<=[a-z]) (?=[a-z])", r"[ \n]", pattern), re.MULTILINE)
+
+
+@cache
+def words_needed(pattern: str) -> tuple[str, ...]:
+    """Return words of which a text that matches has one: to look for them takes less time."""
+    depth, parts, words = 0, [], [""]
+    for part in () if "(?i" in pattern else PART.findall(pattern):
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        if depth == 0 and part == "|":
+            parts.append(max(words, key=len))
+            words = [""]
+        elif depth == 0 and (character := PLAIN.fullmatch(part)):
+            words[-1] += character[0][-1]
+        else:
+            if part[0] in "?*{":  # the character before it may be missing
+                words[-1] = words[-1][:-1]
+            words.append("")
+    return (*parts, max(words, key=len))

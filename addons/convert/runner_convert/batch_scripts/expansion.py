@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import add, floordiv, mod, mul, sub
 
 from . import syntax
@@ -17,11 +17,23 @@ from .commands import (
     SUBMITTED,
     TASK,
     Scope,
-    Value,
     undecided,
 )
 from .syntax import Node
-from .words import QUOTED, Piece, Unknown, Word, compose, join, literal, unknown
+from .words import (
+    QUOTED,
+    Piece,
+    Unknown,
+    Word,
+    compose,
+    join,
+    literal,
+    restored,
+    split_at_blanks,
+    unescaped,
+    unknown,
+    unsplit,
+)
 
 BRACED = QUOTED + "}"  # those of a word in ${NAME:-...}
 ANSI_C = re.compile(r"""\$'([^\\]|\\[abfnrtv\\'"])*'""")  # the escapes that Python has too
@@ -66,7 +78,7 @@ class Expander:
         if node.type in ("simple_expansion", "expansion", "command_substitution"):
             known = node.type != "command_substitution"
             words = self._expansion(node) if known else [self.substitute(node)]
-            return _split(words) if split else [_quoted(word) for word in words]
+            return split_at_blanks(words) if split else [unsplit(word) for word in words]
         return [self._piece(node, split)]
 
     def _piece(self, node: Node, split: bool) -> list[Piece]:
@@ -83,7 +95,7 @@ class Expander:
             matches = "*" in bare or "?" in bare or ("[" in bare and "]" in bare)
             if split and text[:1] != "-" and matches:
                 return [Unknown(text, kinds.RUN, self.line(node))]
-            text = _unescaped(text)
+            text = unescaped(text)
             if text == "~" or text.startswith("~/"):
                 return [Unknown("$HOME", kinds.ENVIRONMENT, self.line(node)), text[1:]]
             return [text]
@@ -110,21 +122,21 @@ class Expander:
         parts = list(syntax.pieces(node))
         for part in parts:
             if isinstance(part, str):
-                whole[-1].append(_unescaped(part, only=QUOTED))
+                whole[-1].append(unescaped(part, only=QUOTED))
             elif part.type in ("simple_expansion", "expansion"):
                 words = self._expansion(part)
                 if syntax.source(part).strip("${}").endswith(("*", "[*]")):
                     words = [join(words, " ", self.line(part))]
                 if not words and len(parts) == 3:  # an empty list between the quotes is no word
                     return []
-                whole[-1] += _quoted(words[0]) if words else ()
-                whole += map(_quoted, words[1:])
+                whole[-1] += unsplit(words[0]) if words else ()
+                whole += map(unsplit, words[1:])
             elif part.type == "$":  # of no variable
                 whole[-1].append("$")
             elif part.type == "string_content":
-                whole[-1].append(_unescaped(syntax.source(part), only=QUOTED))
+                whole[-1].append(unescaped(syntax.source(part), only=QUOTED))
             elif part.is_named:
-                whole[-1] += _quoted(self.word(part))
+                whole[-1] += unsplit(self.word(part))
         return whole
 
     def _expansion(self, node: Node) -> list[Word]:
@@ -267,14 +279,6 @@ class Expander:
         return int(text) if text.isdecimal() else self._term(node).number
 
 
-def restored(text: str, names: Mapping[str, Value]) -> list[Piece]:
-    """Return a text with what its ${PIECE_0} and so on stand for, also within quotes."""
-    values: list[Value] = []
-    for n, part in enumerate(re.split(r"(\$\{PIECE_\d+\})", text)):
-        values.append(names.get(part[2:-1], literal(part)) if n % 2 else literal(part))
-    return [piece for value in values if isinstance(value, Word) for piece in value.pieces]
-
-
 def calculate(left: int | None, sign: str, right: int | None) -> int | None:
     if left is None or right is None or sign not in OPERATORS or (sign in "/%" and right == 0):
         return None
@@ -295,34 +299,3 @@ def _range(text: str) -> list[str]:
     if first.isdecimal() and last.isdecimal() and int(first) <= int(last) < MOST_ITEMS:
         return [str(number) for number in range(int(first), int(last) + 1)]
     return [text]
-
-
-def _quoted(word: Word) -> list[Piece]:
-    """Return the pieces of a word that the shell does not split."""
-    return [p if isinstance(p, str) else replace(p, quoted=True) for p in word.pieces]
-
-
-def _split(words: Sequence[Word]) -> list[list[Piece]]:
-    whole: list[list[Piece]] = []
-    for word in words:
-        whole.append([])
-        for piece in word.pieces:
-            if isinstance(piece, Unknown):
-                whole[-1].append(replace(piece, quoted=False))
-                continue
-            parts = re.split("[ \t\n]", piece)
-            whole[-1] += [part for part in parts[:1] if part]
-            whole += [[part] if part else [] for part in parts[1:]]
-    return [pieces for pieces in whole if pieces]
-
-
-def _unescaped(text: str, only: str = "") -> str:
-    """Return a text without backslashes: before any sign, or before those in `only`."""
-    signs, plain = iter(text), ""
-    for sign in signs:
-        if sign == "\\":
-            sign = next(signs, "\\")
-            plain += "\\" if only and sign not in f"{only}\n" else ""
-            sign = "" if sign == "\n" else sign
-        plain += sign
-    return plain

@@ -276,3 +276,11 @@ def agent_at(words: Sequence[Word]) -> int:
     names = [word.text.rpartition("/")[2] for word in words]
     place = next((n for n, name in enumerate(names) if name in AGENTS), -1)
     return place - 2 if place > 0 and names[place - 1] == "-m" else place
+
+
+def is_data(text: str) -> bool:
+    """Whether a path is rather a folder for a runscript, as /bids, than a program."""
+    name = text.rpartition("/")[2]
+    program = "/bin/" in text or "build/" in text or "." in name or text.startswith("./")
+    known = name in SHELLS or name in AGENTS or is_python(name)
+    return "/" in text and not (program or known)

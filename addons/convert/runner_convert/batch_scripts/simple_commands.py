@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from .commands import Assignment, Command, Content, Scope, Surroundings, Value, 
 from .expansion import Expander
 from .programs import AGENTS, CONTAINERS, HARMLESS, STARTERS, is_python
 from .syntax import Node
-from .words import BRANCH, COMMAND, Word, compose, join, literal
+from .words import BRANCH, COMMAND, Word, changed_folder, compose, join, literal
 
 FACTS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 KEYWORDS = ("then", "elif", "else", "fi", "do", "done", "esac", "in", "}")
@@ -165,7 +164,9 @@ class SimpleReader(ABC):
         if name in ("cd", "pushd") and options:
             scope.pushed += (scope.folder,) if name == "pushd" else ()
             back = command.arguments[-1].text == "-"
-            scope.change(scope.last if back else _below(scope.folder, command.arguments[-1]))
+            scope.change(
+                scope.last if back else changed_folder(scope.folder, command.arguments[-1])
+            )
         elif name == "popd" and scope.pushed:
             scope.change(scope.pushed[-1])
             scope.pushed = scope.pushed[:-1]
@@ -293,15 +294,3 @@ class SimpleReader(ABC):
 
     def read_command_substitution(self, node: Node, around: Surroundings) -> None:
         self.substitute(node, around)
-
-
-def _below(folder: Word | None, target: Word) -> Word:
-    """Return the folder to which `cd` changes, from the one before it."""
-    up = folder is not None and folder.unknown and target.text.rstrip("/") == ".."
-    parts = folder.split("/") if folder and up else []
-    if parts[1:] and parts[-1].known not in (None, "", "..", "."):
-        root = "" if parts[0].pieces else "/"
-        return compose((root, *join(parts[:-1], "/", target.line).pieces), target.line)
-    if folder is not None and not target.text.startswith(("/", "$", "~")):
-        target = join((folder, target), "/", target.line)
-    return literal(posixpath.normpath(target.text), target.line) if target.known else target

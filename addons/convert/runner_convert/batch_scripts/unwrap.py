@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from . import programs, syntax
 from .commands import JOB_NUMBERS, Command, Scope
 from .compound_commands import read_commands
-from .expansion import restored
 from .programs import Options
 from .step import JobStep, Layer, does_more, starts_training
 from .words import (
@@ -20,9 +19,11 @@ from .words import (
     Word,
     compose,
     folder_before,
+    is_flag,
     join,
     known_on_rank,
     literal,
+    restored,
     with_placeholders,
 )
 
@@ -114,9 +115,9 @@ class _Reader(JobStep):
             self.image = literal(f"<image of {name}>", line)
         elif self.program:
             self.image = self.program.pop(0)
-        if self.program and _is_flag(self.program[0]):
+        if self.program and is_flag(self.program[0]):
             self.problems.append((line, "what the image's runscript starts is not known"))
-        elif self.program and self.action == "run" and _is_data(self.program[0].text):
+        elif self.program and self.action == "run" and programs.is_data(self.program[0].text):
             what = f"what the image's runscript does with {self.program[0].text} is not known"
             self.problems.append((line, what))
         return not read_.problem
@@ -166,7 +167,7 @@ class _Reader(JobStep):
     def _shell(self) -> bool:
         """Read `bash -c '...'` or `bash <<EOF`: the last command in it is the program."""
         words = self.program[1:]
-        place = next((n for n, word in enumerate(words) if not _is_flag(word)), len(words))
+        place = next((n for n, word in enumerate(words) if not is_flag(word)), len(words))
         flags = [word.text for word in words[:place] if not word.text.startswith("--")]
         document = self.command.document if self.starter.name in ("", "srun") else None
         if place == len(words) and document is not None:
@@ -288,18 +289,6 @@ def _lead(text: str, chosen: Command, names: Mapping[str, Word]) -> list[Piece]:
     if chosen.conditions or after.strip(" \t\n;"):
         return []
     return restored(before, names)
-
-
-def _is_flag(word: Word) -> bool:
-    return word.start.startswith(("-", "+"))
-
-
-def _is_data(text: str) -> bool:
-    """Whether a path is rather a folder for a runscript, as /bids, than a program."""
-    name = text.rpartition("/")[2]
-    program = "/bin/" in text or "build/" in text or "." in name or text.startswith("./")
-    known = name in programs.SHELLS or name in programs.AGENTS or programs.is_python(name)
-    return "/" in text and not (program or known)
 
 
 def _last_start(commands: Sequence[Command]) -> Command | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Union
 
@@ -204,3 +205,59 @@ def with_placeholders(word: Word) -> tuple[str, dict[str, Word]]:
         else:
             parts.append(piece)
     return "".join(parts), names
+
+
+def restored(text: str, names: Mapping[str, object]) -> list[Piece]:
+    """Return a text with what its ${PIECE_0} and so on stand for, also within quotes."""
+    values: list[object] = []
+    for n, part in enumerate(re.split(r"(\$\{PIECE_\d+\})", text)):
+        values.append(names.get(part[2:-1], literal(part)) if n % 2 else literal(part))
+    return [piece for value in values if isinstance(value, Word) for piece in value.pieces]
+
+
+def unsplit(word: Word) -> list[Piece]:
+    """Return the pieces of a word that the shell does not split."""
+    return [p if isinstance(p, str) else replace(p, quoted=True) for p in word.pieces]
+
+
+def split_at_blanks(words: Iterable[Word]) -> list[list[Piece]]:
+    """Return the pieces of each word into which the shell splits words at their blanks."""
+    whole: list[list[Piece]] = []
+    for word in words:
+        whole.append([])
+        for piece in word.pieces:
+            if isinstance(piece, Unknown):
+                whole[-1].append(replace(piece, quoted=False))
+                continue
+            parts = re.split("[ \t\n]", piece)
+            whole[-1] += [part for part in parts[:1] if part]
+            whole += [[part] if part else [] for part in parts[1:]]
+    return [pieces for pieces in whole if pieces]
+
+
+def changed_folder(folder: Word | None, target: Word) -> Word:
+    """Return the folder to which `cd` changes, from the one before it."""
+    up = folder is not None and folder.unknown and target.text.rstrip("/") == ".."
+    parts = folder.split("/") if folder and up else []
+    if parts[1:] and parts[-1].known not in (None, "", "..", "."):
+        root = "" if parts[0].pieces else "/"
+        return compose((root, *join(parts[:-1], "/", target.line).pieces), target.line)
+    if folder is not None and not target.text.startswith(("/", "$", "~")):
+        target = join((folder, target), "/", target.line)
+    return literal(posixpath.normpath(target.text), target.line) if target.known else target
+
+
+def is_flag(word: Word) -> bool:
+    return word.start.startswith(("-", "+"))
+
+
+def unescaped(text: str, only: str = "") -> str:
+    """Return a text without backslashes: before any sign, or before those in `only`."""
+    signs, plain = iter(text), ""
+    for sign in signs:
+        if sign == "\\":
+            sign = next(signs, "\\")
+            plain += "\\" if only and sign not in f"{only}\n" else ""
+            sign = "" if sign == "\n" else sign
+        plain += sign
+    return plain
