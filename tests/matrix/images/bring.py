@@ -15,7 +15,7 @@ from tests.cluster.state import UID, USER, State
 
 from . import kinds, make
 
-OPENMPI4 = "openmpi4"  # our CPU image, under the name that it has here
+OPENMPI4 = "openmpi4"  # our CPU image
 NAMES = (OPENMPI4, *kinds.KINDS)
 
 
@@ -24,13 +24,13 @@ def bring(state: State, names: Sequence[str]) -> dict[str, str]:
 
     The CPU image has to be there: make build-cpu.
     """
-    found = {OPENMPI4: state.scratch / USER / "images" / "horovod_cpu.sif"}
-    found.update(_made(state, [name for name in names if name != OPENMPI4]))
     folder = state.scratch / USER / "images"
     folder.mkdir(exist_ok=True)
-    for name in names:
-        _link(found[name], folder / f"{name}.sif")
-    return {name: f"/scratch/{USER}/images/{name}.sif" for name in names}
+    for name, file in _made(state, [name for name in names if name != OPENMPI4]).items():
+        _link(file, folder / f"{name}.sif")
+    # Of a second cluster, ours is a mount, which has no other name.
+    files = {name: "horovod_cpu" if name == OPENMPI4 else name for name in names}
+    return {name: f"/scratch/{USER}/images/{file}.sif" for name, file in files.items()}
 
 
 def _link(source: Path, target: Path) -> None:
