@@ -10,29 +10,29 @@ from runners.monitoring import rank_samples
 from runners.monitoring.rank_samples import RankSample, StackFrame
 
 SITE = "/opt/horovod/lib/python3.11/site-packages"
-MAIN = StackFrame("/work/train.py", 40, "<module>")
+MAIN = StackFrame("/home/ada/train.py", 40, "<module>")
 REDUCES = (
     StackFrame(f"{SITE}/horovod/torch/mpi_ops.py", 1288, "synchronize"),
-    StackFrame("/work/train.py", 12, "step"),
+    StackFrame("/home/ada/train.py", 12, "step"),
     MAIN,
 )
 BACKWARD = (
     StackFrame(f"{SITE}/torch/autograd/graph.py", 865, "_engine_run_backward"),
-    StackFrame("/work/train.py", 14, "step"),
+    StackFrame("/home/ada/train.py", 14, "step"),
     MAIN,
 )
-SLEEPS = (StackFrame("/work/train.py", 8, "step"), MAIN)
+SLEEPS = (StackFrame("/home/ada/train.py", 8, "step"), MAIN)
 LOADS = (
     StackFrame("/usr/lib/python3.11/selectors.py", 415, "select"),
     StackFrame(f"{SITE}/torch/utils/data/dataloader.py", 1251, "_try_get_data"),
-    StackFrame("/work/train.py", 10, "step"),
+    StackFrame("/home/ada/train.py", 10, "step"),
     MAIN,
 )
 STEP = (
     StackFrame(f"{SITE}/tensorflow/python/eager/execute.py", 53, "quick_execute"),
-    StackFrame("/work/train.py", 9, "step"),
+    StackFrame("/home/ada/train.py", 9, "step"),
 )
-SOURCE = {"/work/train.py:8": "time.sleep(600)", "/work/train.py:12": "hvd.allreduce(loss)"}
+SOURCE = {"/home/ada/train.py:8": "time.sleep(600)", "/home/ada/train.py:12": "hvd.allreduce(loss)"}
 
 
 def at(rank: int, *stacks: rank_samples.Stack, state: str = "S", busy: float = 0.0) -> RankSample:
@@ -171,7 +171,7 @@ def test_without_stacks_nobody_is_said_to_stand_still() -> None:
 def test_the_report_of_a_rank_reads_like_a_traceback() -> None:
     assert rank_samples.report(at(1, SLEEPS)).splitlines() == [
         "rank 1@n2: state S, 0 % of a CPU, 7 steps of its optimizers",
-        '  File "/work/train.py", line 40, in <module>',
-        '  File "/work/train.py", line 8, in step',
+        '  File "/home/ada/train.py", line 40, in <module>',
+        '  File "/home/ada/train.py", line 8, in step',
         "    time.sleep(600)",
     ]

@@ -215,8 +215,8 @@ LINES = {
         "--image image.sif t.py -- $PWD/data",
     ),
     "a path in the container": (
-        "srun apptainer exec -B $PWD:/work image.sif python /work/t.py",
-        "--image image.sif --bind $PWD:/work -- bash -c 'exec python /work/t.py'",
+        "srun apptainer exec -B $PWD:/app image.sif python /app/t.py",
+        "--image image.sif --bind $PWD:/app -- bash -c 'exec python /app/t.py'",
     ),
     "a folder in the container": (
         "srun apptainer exec --pwd /work image.sif python t.py",
