@@ -118,7 +118,7 @@ test-first: # the last of these, where there can be a cluster
 test-real: LANE := not slow and not first
 test-real: real ## the other tests on real clusters but for the slow ones
 test-all: LANE := first or not first
-test-all: lint unit real ## lint, the fast tests, and all on real clusters, also those marked slow; the last lines have their seconds
+test-all: lint unit real ## lint, the fast tests, and all on real clusters, the slow ones too; those above 20 s are listed last
 
 .PHONY: lint
 lint: test-environment ## ruff, mypy --strict, and the direction of imports
