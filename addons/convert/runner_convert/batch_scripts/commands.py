@@ -15,11 +15,11 @@ Value = Union[Word, tuple[Word, ...]]
 TASK = "SLURM_ARRAY_TASK_ID"
 JOB_NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID")
 OF_JOB = (*JOB_NUMBERS, "PBS_NODEFILE", "SLURM_JOB_NODELIST")  # never empty in a job
-OF_RANKS = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS")  # never, in a rank
 NODE_LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "HOSTNAME")
 OF_RUN, OWN = tuple(NAMES["of_run"]), NAMES["own"]
 # The script's shell runs on the first node, and is no rank.
 OF_FIRST = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+OF_RANKS = (*OF_FIRST, "SLURM_NTASKS")  # never empty in a rank
 # The folder in which the script was submitted; there the launch line is typed.
 SUBMITTED = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "COBALT_CWD")
 # Variables that every login has, whatever a sourced file sets.
@@ -179,15 +179,13 @@ class Scope:
         for place, word in enumerate(given, 1):
             if word.text in ALL_ARGUMENTS or not number:
                 number += self.shifted + 1 - place if number else 0
-                return unknown(
-                    f"${number}" if number < 10 else f"${{{number}}}", kinds.ARGUMENT, line
-                )
+                return unknown(_parameter(number), kinds.ARGUMENT, line)
             if place == number:
                 return word
             if word.splits:
-                return unknown(f"${number}", kinds.COMMAND, line)
+                return unknown(_parameter(number), kinds.COMMAND, line)
         several = any(not piece.quoted for word in given for piece in word.unknown)
-        return unknown(f"${number}", kinds.RUN, line) if several else literal("", line)
+        return unknown(_parameter(number), kinds.RUN, line) if several else literal("", line)
 
     def shift(self, number: int) -> None:
         """Take the first arguments away, as far as they are known."""
@@ -251,6 +249,11 @@ def one_of_folders(folders: Sequence[Word | None]) -> Word | None:
     line = next(folder.line for folder in reversed(folders) if folder)
     shown = " or ".join(several) if len(several) <= MOST_FOLDERS else "one of several folders"
     return unknown(shown, kinds.BRANCH, line)
+
+
+def _parameter(number: int) -> str:
+    """Return an argument as the shell reads it: `$10` would be `$1` and a 0."""
+    return f"${number}" if number < 10 else f"${{{number}}}"
 
 
 def _parts(value: Value) -> Sequence[Word]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Optional
 
 from . import conditions, syntax
 from .command_substitution import printed
@@ -149,10 +150,11 @@ class _Reader(SimpleReader):
     ) -> None:
         """Read what runs under conditions; variables that it sets are unknown after it."""
         before, values = dict(self.scope.variables), dict[str, list[Value]]()
-        folders, whole, exported = [self.scope.folder], False, set(self.scope.exported)
+        folder, exported = self.scope.folder, set(self.scope.exported)
+        folders, one_runs = list[Optional[Word]](), False
         for condition, nodes in branches:
-            self.scope.variables, self.scope.folder = dict(before), folders[0]
-            whole = whole or (bool(nodes) and nodes[0].type == "else_clause")
+            self.scope.variables, self.scope.folder = dict(before), folder
+            one_runs = one_runs or (bool(nodes) and nodes[0].type == "else_clause")
             under = (*around.conditions, condition)
             self._children(nodes, replace(around, conditions=under))
             for name, value in self.scope.variables.items():
@@ -165,7 +167,7 @@ class _Reader(SimpleReader):
                 values.setdefault(name, []).append(literal("", line))
             exported |= self.scope.exported
         self.scope.exported = exported
-        self.scope.folder = one_of_folders(folders[int(whole) :])
+        self.scope.folder = one_of_folders(folders if one_runs else [folder, *folders])
         self.scope.variables |= {n: one_of_several(before.get(n), v, n) for n, v in values.items()}
 
     def read_if_statement(self, node: Node, around: Surroundings) -> None:

@@ -160,11 +160,11 @@ class Expander:
     def _behind_some(self, inner: Sequence[Node]) -> list[Word] | None:
         """Return the arguments of "${@:2}", None where they are not known."""
         first = self.word(inner[-1]).number if syntax.source(inner[1]) == ":" else None
-        arguments, simple = self.scope.arguments, len(inner) == 3
-        vague = arguments is None or any(w.text in ALL_ARGUMENTS or w.splits for w in arguments)
-        return (
-            None if vague or arguments is None or not (first and simple) else arguments[first - 1 :]
-        )
+        arguments = self.scope.arguments
+        if arguments is None or not first or len(inner) != 3:
+            return None
+        vague = any(word.text in ALL_ARGUMENTS or word.splits for word in arguments)
+        return None if vague else arguments[first - 1 :]
 
     def _length(self, inner: Sequence[Node]) -> Word | None:
         """Return the number of a list's items: known ones, or the nodes of the job."""

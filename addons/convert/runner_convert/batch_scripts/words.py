@@ -30,9 +30,9 @@ WHO_KNOWS = {
 # Where ranks meet, as the shell of a rank has it; one rank alone has neither variable.
 HOST, PORT = "${MASTER_ADDR:-$(hostname)}", "${MASTER_PORT:-29500}"
 QUOTED = '$"\\`'  # signs that a backslash escapes in double quotes
-# Characters that the shell takes as they are, also in a word without quotes.
 MAY_BE_NONE = re.compile(r":?\+|-}$")  # of ${NAME:+other} and ${NAME:-}
 ONE_WORD = ("USER", "HOME", "LOGNAME", "SCRATCH", "PSCRATCH", "WORK")  # never with a space
+# Characters that the shell takes as they are, also in a word without quotes.
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./^")
 
 
