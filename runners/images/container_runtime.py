@@ -20,6 +20,7 @@ from ..core import disk_space, shell, sif
 from ..core.errors import Refused, SystemFault
 from ..core.model import ImageInfo
 from ..core.progress import Progress
+from ..registry.reference import Reference
 
 FATAL = re.compile(r"^(?:FATAL|ERROR):\s+(.+)$", re.MULTILINE | re.DOTALL)
 SQUASHFS = 1  # pkg/sif/descriptor.go: the kind of a partition's file system; 5 is encrypted
@@ -40,28 +41,22 @@ def command() -> str:
     return runtime
 
 
-def plain() -> bool:
-    """Whether the user's environment allows http, in the words of the runtime's --no-https."""
-    names = ("APPTAINER_NOHTTPS", "SINGULARITY_NOHTTPS")
-    return any(os.environ.get(name, "").lower() in ("1", "true", "yes") for name in names)
+def pull(reference: Reference, arch: str, plain: bool, part: Path, progress: Progress) -> None:
+    """Let the runtime make the SIF `part` of an image, with its temporary files beside it.
 
-
-def pull(text: str, name: str, part: Path, arch: str, plain: bool, progress: Progress) -> None:
-    """Let the runtime make the SIF `part` of `text`, with its temporary files beside it.
-
-    `name` is what people call it. Nothing goes through its cache: the stored file is the cache.
+    Nothing goes through its cache: the stored file is the cache.
     """
-    argv = [command(), "pull", "--disable-cache", "--arch", arch, str(part), text]
+    argv = [command(), "pull", "--disable-cache", "--arch", arch, str(part), reference.text]
     env, prefix = dict(os.environ), Path(argv[0]).name.upper()
     if plain:
         env[f"{prefix}_NOHTTPS"] = "true"
     env.setdefault(f"{prefix}_TMPDIR", str(part.parent))
     # containers/image, the library in the runtime, has a folder for large files of its own.
     env.setdefault("TMPDIR", str(part.parent))
-    progress.begin(f"pulling {name}")
+    progress.begin(f"pulling {reference.source}")
     done = shell.watch(argv, lambda: progress.at(part.stat().st_size if part.exists() else 0), env)
     if done.code:
-        raise fault(name, done.out, part.parent)
+        raise fault(reference.source, done.out, part.parent)
 
 
 def fault(name: str, output: str, work: Path) -> SystemFault:

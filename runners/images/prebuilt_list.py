@@ -18,12 +18,12 @@ from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
 from ..core.toml_check import check, convert, toml
 from ..core.version import __version__
+from ..registry import oci, reference
+from ..registry.reference import Digest, Reference
+from ..registry.registry_client import Blob, Registry
+from ..registry.upload import upload
 from ..settings import config_files
-from . import push, reference
 from .prebuilt import PrebuiltSource
-from .reference import Digest, Reference
-from .registry import oci
-from .registry.registry_client import Blob, Registry
 
 FILE = "prebuilt.toml"
 REPOSITORY = "prebuilt"
@@ -143,4 +143,4 @@ def _upload(server: Registry, content: str, progress: Progress) -> None:
         path.write_text(content, encoding="utf-8")
         blob = Blob(digests.of_bytes(path.read_bytes()), path.stat().st_size, LAYER)
         with oci.artifact({path: blob}, EMPTY_TYPE, TYPE) as made:
-            push.upload(server, made, progress)
+            upload(server, made, progress)

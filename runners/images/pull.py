@@ -18,11 +18,11 @@ from ..core.locks import shared
 from ..core.model import ImageInfo
 from ..core.progress import Listener, Progress
 from ..core.text import utc
-from . import local_image
-from .reference import FORMS, Reference, checked_digest, image_name, is_remote, parse
-from .registry import sources
-from .registry.registry_client import OTHER_ARCH
-from .registry.sources import ImageSource
+from ..registry import sources
+from ..registry.reference import FORMS, Reference, checked_digest, image_name, is_remote, parse
+from ..registry.registry_client import OTHER_ARCH
+from ..registry.sources import ImageSource
+from . import container_runtime, local_image
 from .store import images_lock, in_use, store
 from .store.store import Stored
 
@@ -177,7 +177,8 @@ def source_of(request: PullRequest) -> ImageSource:
     reference, entry = request.reference, _pinned(request)
     if entry and entry.manifest:
         reference = reference.at(entry.manifest)
-    source = sources.resolve(reference, request.arch, request.plain)
+    convert = container_runtime.pull
+    source = sources.resolve(reference, request.arch, request.plain, convert)
     _check_wanted(request, source.digest, source.manifest, f"{reference.source} has")
     return source
 

@@ -14,7 +14,8 @@ from ..core import atomic, disk_space, sif
 from ..core.digest import digest_of
 from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
-from . import prebuilt, prebuilt_list, push, reference
+from ..registry import reference
+from . import prebuilt, prebuilt_list, push
 from .prebuilt_list import PrebuiltImage
 
 VERSION_LABEL = "org.opencontainers.image.version"

@@ -16,8 +16,8 @@ from containers import build_record
 from ..core.errors import NotVerified
 from ..core.progress import Progress
 from ..core.remedy import Remedy, advice
+from ..registry.reference import DIGEST
 from .facts import digest_cache
-from .reference import DIGEST
 from .store import images_lock, store
 
 Display = Callable[[], AbstractContextManager[Progress]]

@@ -11,9 +11,10 @@ from ..core.errors import Problems, Refused, UsageError
 from ..core.model import ACTIVE, ImageInfo, Resources, RuntimeName, SchedulerName
 from ..core.progress import Listener
 from ..core.site import Profile, Site
-from ..images import container_runtime, local_image, reference
+from ..images import container_runtime, local_image
 from ..images.local_image import ImageMissing
 from ..planning import execution, site_limits
+from ..registry import reference
 from ..runtimes import FILES
 from ..settings import config, request
 

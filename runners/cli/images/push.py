@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ...images import local_image, push, reference
+from ...images import local_image, push
+from ...registry import reference
 from .. import options, printer, progress
 
 EXAMPLE = """\b

@@ -10,7 +10,8 @@ import click
 
 from ...contract.log_text import harmless
 from ...core.errors import NotVerified
-from ...images import local_image, reference
+from ...images import local_image
+from ...registry import reference
 from .. import options, printer
 
 if TYPE_CHECKING:

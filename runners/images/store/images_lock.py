@@ -17,8 +17,8 @@ from ...core.errors import Refused
 from ...core.locks import exclusive
 from ...core.progress import Progress
 from ...core.toml_check import Rule, check, convert, toml
+from ...registry.reference import Digest, is_image_name
 from ...settings import config_files
-from ..reference import Digest, is_image_name
 from . import store
 
 FILE = "images.lock"

@@ -13,8 +13,9 @@ import pytest
 from runners.core import untrusted_folder
 from runners.core.errors import Refused
 from runners.core.progress import Progress
+from runners.images import oci_image
 from runners.images.facts import image_labels
-from runners.images.registry import oci, oci_layer
+from runners.registry import oci_layer
 
 SECRET = b'{"secret": "of the user"}'
 
@@ -85,16 +86,16 @@ def test_a_run_script_that_is_elsewhere_is_not_read(root: Path, home: Path, out:
         (root / ".singularity.d/runscript").symlink_to(home / "private")
     else:
         (root / ".singularity.d").symlink_to(home)
-    oci._copy_runscript(root)
-    assert not (root / oci.RUNSCRIPT).exists()
+    oci_image._copy_runscript(root)
+    assert not (root / oci_image.RUNSCRIPT).exists()
 
 
 def test_a_run_script_is_not_written_through_a_link(root: Path, home: Path) -> None:
     (root / ".singularity.d").mkdir()
     (root / ".singularity.d/runscript").write_text("#!/bin/sh\n")
-    (root / oci.RUNSCRIPT).symlink_to(home / "new")
+    (root / oci_image.RUNSCRIPT).symlink_to(home / "new")
     with suppress(FileExistsError):
-        oci._copy_runscript(root)
+        oci_image._copy_runscript(root)
     assert [path.name for path in home.iterdir()] == ["private"]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from runners.core.errors import SystemFault, UsageError
+from runners.core.errors import RunnerError, SystemFault, UsageError
 from runners.images.store import images_lock
 from runners.images.store.images_lock import LockedImage
 
@@ -72,3 +75,18 @@ def test_a_malformed_file_is_refused_and_kept(tmp_path: Path, content: str, word
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SystemFault, match="cannot write"):
         images_lock.record(tmp_path / "no" / images_lock.FILE, ONE)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=200), st.text(alphabet="[]{}=\"'.,\n\ta:1-", max_size=120)))
+def test_a_lock_of_any_bytes_is_read_or_refused(tmp_path: Path, content: bytes | str) -> None:
+    path = tmp_path / images_lock.FILE
+    whole = images_lock.text(
+        [images_lock.LockedImage("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026")]
+    )
+    raw = content.encode() if isinstance(content, str) else content
+    for text in (raw, whole.encode() + raw, whole.encode().replace(b"a.sif", raw)):
+        path.write_bytes(text)
+        with suppress(RunnerError):
+            for entry in images_lock.read(path):
+                assert "/" not in entry.name

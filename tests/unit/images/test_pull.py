@@ -10,9 +10,10 @@ import pytest
 
 from runners.cli.progress import Lines
 from runners.core.errors import NotFound, NotVerified, Refused, UsageError
-from runners.images import container_runtime, local_image, prebuilt, pull, reference
+from runners.images import container_runtime, local_image, prebuilt, pull
 from runners.images.pull import PullRequest
 from runners.images.store import images_lock, store
+from runners.registry import reference
 
 from ..core.test_sif import make_sif
 from ..listener import Said, Told

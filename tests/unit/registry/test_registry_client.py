@@ -14,9 +14,8 @@ import pytest
 
 from runners.core import download, http
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
-from runners.images import reference
-from runners.images.registry import credentials, sources
-from runners.images.registry.registry_client import Blob, Registry
+from runners.registry import credentials, reference, sources
+from runners.registry.registry_client import Blob, Registry
 
 from ..core.test_sif import make_sif
 from ..listener import Said
@@ -73,6 +72,13 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
 
 def registry(site: Site) -> Registry:
     return Registry(reference.parse(f"oras://{site.host}/team/train:v1"), plain=True)
+
+
+def resolved(site: Site) -> sources.ImageSource:
+    def convert(*_: object) -> None:
+        raise AssertionError("a SIF is taken as it is")
+
+    return sources.resolve(registry(site).reference, "amd64", True, convert)
 
 
 def offer(site: Site, content: bytes) -> str:
@@ -233,7 +239,7 @@ def test_an_error_whose_text_is_cut_is_told_without_it(site: Site, code: int) ->
 
 def test_labels_whose_answer_is_cut_are_no_labels(site: Site) -> None:
     digest = offer(site, bytes(100_000))
-    source = sources.resolve(reference.parse(f"oras://{site.host}/team/train:v1"), "amd64", True)
+    source = resolved(site)
     site.answers[f"/v2/team/train/blobs/{digest}"] = (206, CHUNKED, b"5\r\nab")
     with pytest.raises(SystemFault, match=r"the answer of .* is truncated"):
         source.labels()
@@ -249,7 +255,7 @@ def test_labels_are_read_from_afar(site: Site, tmp_path: Path) -> None:
     """A server that does not send parts gives an error, and not a whole download."""
     image = make_sif(tmp_path / "a.sif", {"horovod.version": "0.28.1"}).read_bytes()
     digest = offer(site, image)
-    source = sources.resolve(reference.parse(f"oras://{site.host}/team/train:v1"), "amd64", True)
+    source = resolved(site)
     assert (source.digest, source.size) == (digest, len(image))
     with pytest.raises(SystemFault, match="does not support range requests"):
         source.labels()

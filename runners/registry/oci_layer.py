@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from ...core import untrusted_folder
-from ...core.errors import Refused
-from ...core.progress import Progress
+from ..core import untrusted_folder
+from ..core.errors import Refused
+from ..core.progress import Progress
 
 BLOCK = 4 << 20
 LEVEL = 4

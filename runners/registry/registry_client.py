@@ -9,6 +9,7 @@ for another architecture silently.
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
@@ -16,13 +17,12 @@ from typing import Any, Callable
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 
-from ...core import digest as digests
-from ...core import http
-from ...core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
-from ...core.files import DAMAGED
-from .. import container_runtime
-from ..reference import DIGEST, Reference, login
+from ..core import digest as digests
+from ..core import http
+from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
+from ..core.files import DAMAGED
 from . import credentials
+from .reference import DIGEST, Reference, login
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"
 INDEXES = f"{OCI}.index.v1+json", f"{DOCKER}.manifest.list.v2+json"
@@ -60,7 +60,7 @@ class Registry:
 
     def __init__(self, reference: Reference, plain: bool, action: str = "pull") -> None:
         self.reference, self.host, self.secret = reference, reference.registry, ""
-        self.plain = plain or container_runtime.plain()
+        self.plain = plain or _http_allowed()
         self.base = f"{'http' if self.plain else 'https'}://{reference.server}/v2/"
         self.scope = f"repository:{reference.repository}:{action}" if reference.repository else ""
 
@@ -198,6 +198,12 @@ class Registry:
             f"{evidence}\nsome registries answer the same if the image does not exist",
             login(self.host),
         )
+
+
+def _http_allowed() -> bool:
+    """Whether the user's environment allows http, in the words of the runtime's --no-https."""
+    names = ("APPTAINER_NOHTTPS", "SINGULARITY_NOHTTPS")
+    return any(os.environ.get(name, "").lower() in ("1", "true", "yes") for name in names)
 
 
 def _blob(entry: dict[str, Any]) -> Blob:

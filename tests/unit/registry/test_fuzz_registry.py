@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import suppress
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import cast
@@ -14,10 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from runners.core.errors import RunnerError
-from runners.images.reference import parse
-from runners.images.registry import credentials
-from runners.images.registry.registry_client import Registry
-from runners.images.store import images_lock
+from runners.registry import credentials
+from runners.registry.reference import parse
+from runners.registry.registry_client import Registry
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=12)
 names = st.sampled_from(["auths", "auth", "username", "password", "host.example"])
@@ -106,18 +104,3 @@ def test_a_manifest(answer: bytes) -> None:
         return
     assert all(blob.digest == DIGEST for blob in (found.config, *found.layers))
     assert all(blob.size >= 0 for blob in (found.config, *found.layers))
-
-
-@in_a_folder
-@given(st.one_of(st.binary(max_size=200), st.text(alphabet="[]{}=\"'.,\n\ta:1-", max_size=120)))
-def test_a_lock_of_any_bytes_is_read_or_refused(tmp_path: Path, content: bytes | str) -> None:
-    path = tmp_path / images_lock.FILE
-    whole = images_lock.text(
-        [images_lock.LockedImage("a.sif", "oras://x/a:1", "sha256:" + "0" * 64, 5, "2026")]
-    )
-    raw = content.encode() if isinstance(content, str) else content
-    for text in (raw, whole.encode() + raw, whole.encode().replace(b"a.sif", raw)):
-        path.write_bytes(text)
-        with suppress(RunnerError):
-            for entry in images_lock.read(path):
-                assert "/" not in entry.name

@@ -1,45 +1,33 @@
 """A SIF as an OCI image: its files as layers, its environment, run script and labels as settings.
 
-Or as an artifact of one file, for oras://.
-
-Formats: OCI image specification 1.1 (config.md, manifest.md, image-layout.md). The trainers are a
-layer of their own, so that an edited one uploads little. What Apptainer itself keeps in the tree is
-left out: it creates that again from the settings when it pulls the image.
+Format: OCI image specification 1.1 (config.md). The trainers are a layer of their own, so that an
+edited one uploads little. What Apptainer itself keeps in the tree is left out: it creates that
+again from the settings when it pulls the image.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from containers import append_trainers, build_record
 
-from ...contract.unsquashfs import unsafe_unsquashfs
-from ...core import disk_space, machine, shell, sif, untrusted_folder
-from ...core.digest import of_bytes
-from ...core.errors import Refused, SystemFault
-from ...core.progress import Progress
-from ...core.text import utc
-from ..facts import probe_image
-from ..store import store
-from . import oci_layer
-from .registry_client import OCI, Blob
+from ..contract.unsquashfs import unsafe_unsquashfs
+from ..core import disk_space, machine, shell, sif, untrusted_folder
+from ..core.errors import Refused, SystemFault
+from ..core.progress import Progress
+from ..core.text import utc
+from ..registry import oci, oci_layer
+from ..registry.oci import Layout
+from ..registry.registry_client import Blob
+from .facts import probe_image
+from .store import store
 
-MANIFEST, CONFIG = f"{OCI}.manifest.v1+json", f"{OCI}.config.v1+json"
-LAYER = f"{OCI}.layer.v1.tar+gzip"
-TITLE = "org.opencontainers.image.title"  # the name that `oras pull` gives the file
-BLOBS = Path("blobs/sha256")
-# What Apptainer writes for a SIF and reads (its pkg/sylabs/oras, 1.4).
-SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
-SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 # Apptainer's and Singularity's own, in the root of each image.
 OWN = {*(".exec", ".run", ".shell", ".singularity.d", ".test"), "environment", "singularity"}
 RUNSCRIPT = "runscript"  # of the image that was pushed first, should this one come from a registry
@@ -54,18 +42,6 @@ exec env -0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
 UNPACKED = 6  # an unpacked image and its layers, of the size of the SIF: ours take 5
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The folder of an OCI image layout, the manifest in it, and what that names."""
-
-    folder: Path
-    manifest: Blob
-    blobs: tuple[Blob, ...]
-
-    def path(self, blob: Blob) -> Path:
-        return self.folder / BLOBS / blob.digest.partition(":")[2]
 
 
 @contextmanager
@@ -83,7 +59,7 @@ def layout(image: Path, progress: Progress) -> Iterator[Layout]:
 
 def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress) -> Layout:
     progress.begin(f"unpacking {image.name}")
-    root, blobs = work / "root", work / BLOBS
+    root, blobs = work / "root", work / oci.BLOBS
     _unpack(image, work / "squashfs", root)
     blobs.mkdir(parents=True)
     layers = []
@@ -94,10 +70,14 @@ def _made(image: Path, settings: dict[str, Any], work: Path, progress: Progress)
         layers.append((name, made))
     rootfs = {"type": "layers", "diff_ids": [made.tar for _, made in layers]}
     history = [{"created_by": f"runner push: {name}"} for name, _ in layers]
-    config = _document(blobs, {**settings, "rootfs": rootfs, "history": history}, CONFIG)
-    packed = [Blob(made.digest, made.size, LAYER) for _, made in layers]
-    manifest = {"config": _described(config), "layers": [_described(blob) for blob in packed]}
-    return Layout(work, _manifest(blobs, manifest), (*packed, config))
+    content = {**settings, "rootfs": rootfs, "history": history}
+    config = oci.write_document(blobs, content, oci.CONFIG)
+    packed = [Blob(made.digest, made.size, oci.LAYER) for _, made in layers]
+    manifest = {
+        "config": oci.descriptor(config),
+        "layers": [oci.descriptor(blob) for blob in packed],
+    }
+    return Layout(work, oci.write_manifest(blobs, manifest), (*packed, config))
 
 
 def _unpack(image: Path, squashfs: Path, root: Path) -> None:
@@ -174,39 +154,3 @@ def _settings(image: Path) -> dict[str, Any]:
             "Labels": labels,
         },
     }
-
-
-@contextmanager
-def artifact(files: dict[Path, Blob], config_type: str, kind: str = "") -> Iterator[Layout]:
-    """Yield files as an artifact (OCI image specification 1.1, "Guidelines for artifact usage").
-
-    `kind` is its type, "" for what is known by the type of its configuration.
-    """
-    with TemporaryDirectory(prefix="runner-push.") as work:
-        blobs = Path(work) / BLOBS
-        blobs.mkdir(parents=True)
-        for path, blob in files.items():
-            (blobs / blob.digest.partition(":")[2]).symlink_to(path.absolute())
-        config = _document(blobs, {}, config_type)
-        layers = [
-            {**_described(blob), "annotations": {TITLE: path.name}} for path, blob in files.items()
-        ]
-        typed = {"artifactType": kind} if kind else {}
-        manifest = _manifest(blobs, {**typed, "config": _described(config), "layers": layers})
-        yield Layout(Path(work), manifest, (*files.values(), config))
-
-
-def _described(blob: Blob) -> dict[str, Any]:
-    return {"mediaType": blob.type, "digest": blob.digest, "size": blob.size}
-
-
-def _manifest(blobs: Path, content: dict[str, Any]) -> Blob:
-    return _document(blobs, {"schemaVersion": 2, "mediaType": MANIFEST, **content}, MANIFEST)
-
-
-def _document(blobs: Path, document: dict[str, Any], kind: str) -> Blob:
-    """Write a JSON document, the same bytes for the same content, under its digest."""
-    raw = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-    digest = of_bytes(raw)
-    (blobs / digest.partition(":")[2]).write_bytes(raw)
-    return Blob(digest, len(raw), kind)

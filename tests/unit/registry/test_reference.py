@@ -8,8 +8,8 @@ import pytest
 
 from runners.core.errors import NotFound, UsageError
 from runners.core.http import is_loopback
-from runners.images import reference
-from runners.images.reference import parse, target
+from runners.registry import reference
+from runners.registry.reference import parse, target
 
 DIGEST = "sha256:" + "a1" * 32
 

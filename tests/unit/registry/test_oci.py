@@ -15,15 +15,11 @@ import pytest
 
 from runners.core.errors import Refused, SystemFault
 from runners.core.progress import Progress
-from runners.images import reference
-from runners.images.push import upload
-from runners.images.registry import oci, oci_layer
-from runners.images.registry.oci import Layout
-from runners.images.registry.registry_client import Blob, Registry
-from runners.injob.stage import image as stage_image
-from runners.injob.stage.node import NotStaged
+from runners.registry import oci, oci_layer, reference
+from runners.registry.oci import Layout
+from runners.registry.registry_client import Blob, Registry
+from runners.registry.upload import upload
 
-from ..programs import program
 from .http_server import Handler, serving
 
 MANIFEST_PATH = "/v2/team/train/manifests/v1"
@@ -192,30 +188,3 @@ def test_a_registry_that_ends_in_the_middle(store: Store, tmp_path: Path) -> Non
     store.cuts = False
     push(store, layout(tmp_path))
     assert store.manifests == {MANIFEST_PATH: b"{}"}
-
-
-@pytest.mark.parametrize(
-    ("said", "word"),
-    [
-        ("unsquashfs version 4.3 (2014/05/12)", "4.3"),
-        ("unsquashfs version 4.4-e0485802 (2021/05/24)", "4.4"),
-        ("unsquashfs version 4.5 (2021/07/22)", "4.5"),
-        ("what?", "of unknown version"),
-        ("unsquashfs version 4.5.1 (2022/03/17)", ""),
-        ("unsquashfs version 4.6.1 (2023/03/25)", ""),
-        ("unsquashfs version 5.0 (2030/01/01)", ""),
-    ],
-)
-def test_an_old_unsquashfs_is_not_run(
-    said: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unsquashfs = program(tmp_path / "unsquashfs", f"echo '{said}'; exit 1")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    if not word:
-        oci._check_unsquashfs()
-        assert stage_image.safe_unsquashfs() == str(unsquashfs)
-        return
-    with pytest.raises(Refused, match=f"unsquashfs {word} can be made to write(?s:.*)4.5.1 or"):
-        oci._check_unsquashfs()
-    with pytest.raises(NotStaged, match=f"unsquashfs {word} can .*--stage-image node-local"):
-        stage_image.safe_unsquashfs()

@@ -1,7 +1,7 @@
 """Resolves where an image comes from: what is known before the download, and what writes it.
 
 `oras://` is read here, hashed on the way, with or without a container runtime on this machine. What
-has to be made into a SIF first (`docker://`) is the runtime's work.
+has to be made into a SIF first (`docker://`) is the work of a `Convert` that the caller gives.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import BinaryIO, Callable, cast
 
-from ...core import download, http, sif
-from ...core.digest import digest_of
-from ...core.errors import Refused, SystemFault
-from ...core.progress import Progress
-from .. import container_runtime
-from ..reference import Reference
+from ..core import download, http, sif
+from ..core.digest import digest_of
+from ..core.errors import Refused, SystemFault
+from ..core.progress import Progress
+from .reference import Reference
 from .registry_client import SIF_LAYER, Blob, Registry
 
 Write = Callable[[Path, Progress], str]
+# Makes a SIF of an image for an architecture, allowed http or not, as a new file.
+Convert = Callable[[Reference, str, bool, Path, Progress], None]
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class ImageSource:
     labels: Callable[[], dict[str, str]] = dict
 
 
-def resolve(reference: Reference, arch: str, plain: bool) -> ImageSource:
+def resolve(reference: Reference, arch: str, plain: bool, convert: Convert) -> ImageSource:
     """Ask for the image's digest, once; raise a RunnerError that says why it cannot be had."""
     if reference.kind == "oras":
         return _oras(Registry(reference, plain), arch)
     if reference.kind == "docker":
-        return _docker(Registry(reference, plain), arch)
+        return _docker(Registry(reference, plain), arch, convert)
     return ImageSource(reference.source, partial(download.copy, reference.path))
 
 
@@ -74,7 +75,7 @@ def _oras(server: Registry, arch: str) -> ImageSource:
     )
 
 
-def _docker(server: Registry, arch: str) -> ImageSource:
+def _docker(server: Registry, arch: str, convert: Convert) -> ImageSource:
     manifest = server.manifest(arch)
     if any(SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
         text = server.reference.text.replace("docker://", "oras://")
@@ -82,11 +83,11 @@ def _docker(server: Registry, arch: str) -> ImageSource:
     config = server.config(manifest)
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
-    inner = config.get("config")
+    reference, inner = server.reference.at(manifest.digest), config.get("config")
     labels = inner.get("Labels") if isinstance(inner, dict) else None
     return ImageSource(
         manifest.digest,
-        partial(_by_runtime, server.reference.at(manifest.digest), arch, server.plain),
+        partial(_converted, partial(convert, reference, arch, server.plain), reference.source),
         size=sum(layer.size for layer in manifest.layers),
         manifest=manifest.digest,
         made=True,
@@ -106,11 +107,11 @@ def from_a_registry(server: Registry, layer: Blob, part: Path, progress: Progres
     return download.save(ask, server.reference.source, part, layer.size, progress)
 
 
-def _by_runtime(
-    reference: Reference, arch: str, plain: bool, part: Path, progress: Progress
+def _converted(
+    convert: Callable[[Path, Progress], None], name: str, part: Path, progress: Progress
 ) -> str:
-    container_runtime.pull(reference.text, reference.source, part, arch, plain, progress)
-    return digest_of(part, reference.source, progress)
+    convert(part, progress)
+    return digest_of(part, name, progress)
 
 
 def _remote_labels(server: Registry, layer: Blob) -> dict[str, str]:

@@ -1,1 +1,0 @@
-"""Registries: their API and logins, what comes from there, and images as they take them."""
