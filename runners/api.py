@@ -80,15 +80,20 @@ def _request(
 ) -> tuple[str, list[str], dict[str, Any]]:
     """Return the trainer's name, its arguments and the settings, checked. Raises UsageError."""
     if isinstance(args, (str, bytes)):
-        raise UsageError(f"args must be a list, such as ['--lr', 0.1], not the string {args!r}")
+        raise UsageError(
+            f"args must be a list, such as ['--lr', 0.1], not the string {args!r}",
+            id="args-not-a-list",
+        )
     name, words = str(trainer or ""), [str(argument) for argument in args]
     if words and not name:
         raise UsageError(
-            f"args {words!r} without a trainer", remedy='launch("torch_mnist", args=[...])'
+            f"args {words!r} without a trainer",
+            remedy='launch("torch_mnist", args=[...])',
+            id="args-without-trainer",
         )
     if trainers.source(name) and not {"-h", "--help"}.isdisjoint(words):
         shows = command("runner", "recipes", "show", name)
-        raise UsageError(f"{name} --help trains nothing", remedy=shows)
+        raise UsageError(f"{name} --help trains nothing", remedy=shows, id="help-as-argument")
     return name, words, _flags(settings)
 
 
@@ -102,7 +107,9 @@ def _flags(settings: dict[str, Any]) -> dict[str, Any]:
     names = {name.replace("-", "_"): name for name in SETTINGS}
     for word in settings:
         if word not in names:
-            raise UsageError(f"there is no setting {word!r}", nearest(word, names))
+            raise UsageError(
+                f"there is no setting {word!r}", nearest(word, names), id="setting-unknown"
+            )
     given = {names[word]: value for word, value in settings.items() if value is not None}
     table = {name: _as_in_a_file(SETTINGS[name].kind, value) for name, value in given.items()}
     return config.check_table("settings", table, FLAG).values

@@ -47,7 +47,7 @@ def digest_of(path: Path, name: str, progress: Progress) -> str:
         progress.begin(f"computing the digest of {name}", path.stat().st_size)
         return f"sha256:{sha256(path, progress=progress.at)}"
     except OSError as error:
-        raise SystemFault(f"cannot read {path}", str(error)) from None
+        raise SystemFault(f"cannot read {path}", str(error), id="file-unreadable") from None
 
 
 def key(**inputs: str) -> str:

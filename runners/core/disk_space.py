@@ -53,12 +53,14 @@ def check_output(path: Path) -> None:
     """Raise UsageError when the image that --output names could not be written."""
     path = path.absolute()
     if path.is_dir():
-        raise UsageError(f"--output {path} is a folder; name a file, such as my.sif")
+        raise UsageError(
+            f"--output {path} is a folder; name a file, such as my.sif", id="output-is-folder"
+        )
     folder = next(folder for folder in path.parents if folder.exists())
     if not folder.is_dir():
-        raise UsageError(f"--output {path}: {folder} is not a folder")
+        raise UsageError(f"--output {path}: {folder} is not a folder", id="output-folder-missing")
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"--output {path}: you cannot write in {folder}")
+        raise UsageError(f"--output {path}: you cannot write in {folder}", id="output-not-writable")
 
 
 def mount_type(path: Path, mounts: str | None = None) -> str:
@@ -81,11 +83,14 @@ def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
     build = f"a build needs about {human_size(needs.bytes)}"
     if volume.bytes < needs.bytes:
         free = f"{human_size(volume.bytes)} free"
-        raise Refused(f"no space to build: {folder} has {free}, {build}.\n{ELSEWHERE}")
+        raise Refused(
+            f"no space to build: {folder} has {free}, {build}.\n{ELSEWHERE}", id="build-space"
+        )
     if volume.inodes is not None and volume.inodes < needs.inodes:
         raise Refused(
             f"no room for more files: {folder} has {volume.inodes} inodes free, a build needs about"
-            f" {needs.inodes}.\n{ELSEWHERE}"
+            f" {needs.inodes}.\n{ELSEWHERE}",
+            id="build-inodes",
         )
     check_usable(volume)
     problems = []
@@ -94,7 +99,10 @@ def check_volume(volume: Volume, needs: Needs, memory: int) -> list[str]:
     if volume.type in MEMORY:
         if memory < needs.bytes:
             free = f"{human_size(memory)} of memory are available"
-            raise Refused(f"{folder} is in memory, and {free}; {build} there.\n{ELSEWHERE}")
+            raise Refused(
+                f"{folder} is in memory, and {free}; {build} there.\n{ELSEWHERE}",
+                id="build-in-memory",
+            )
         problems.append(f"{folder} is in memory: what the build writes is taken from programs")
     return problems
 
@@ -103,11 +111,15 @@ def check_usable(volume: Volume) -> None:
     """Refused where Apptainer cannot build at all, in whatever way."""
     odd = "".join(sorted(UNUSABLE & set(str(volume.folder))))
     if odd:
-        raise Refused(f"Apptainer cannot build below {volume.folder}: it has {odd}\n{ELSEWHERE}")
+        raise Refused(
+            f"Apptainer cannot build below {volume.folder}: it has {odd}\n{ELSEWHERE}",
+            id="build-folder-unusable",
+        )
     if volume.flags & os.ST_NOEXEC:
         raise Refused(
             f"{volume.folder} ({volume.type}) is mounted noexec: programs of the image cannot run"
-            f" there while it is built.\n{ELSEWHERE}"
+            f" there while it is built.\n{ELSEWHERE}",
+            id="build-folder-noexec",
         )
 
 
@@ -133,6 +145,7 @@ def check(
             f"no space for {what}: it needs {human_size(needed)}, {human_size(free)} are free",
             str(folder),
             remedy,
+            id="disk-space",
         )
 
 
@@ -144,11 +157,13 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             raise full(path.parent, str(error.strerror)) from None
-        raise SystemFault(f"cannot write {path}", str(error.strerror or error)) from None
+        raise SystemFault(
+            f"cannot write {path}", str(error.strerror or error), id="file-not-written"
+        ) from None
 
 
 def full(folder: Path, evidence: str) -> SystemFault:
     """Return the error to raise when the disk became full; nothing half-written stays."""
     ours = places.scratch() in (folder, *folder.parents)
     remedy = FREE_SPACE if ours else command("df", "-h", folder)
-    return SystemFault(f"the disk became full: {folder}", evidence, remedy)
+    return SystemFault(f"the disk became full: {folder}", evidence, remedy, id="disk-full")

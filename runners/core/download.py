@@ -74,7 +74,9 @@ def save(
                 why = _write(answer, part, start, digest, progress, size)
         if size is not None and _size(part) > size:
             forget(part)
-            raise NotVerified(f"{name} is another file: more than {size} bytes; removed")
+            raise NotVerified(
+                f"{name} is another file: more than {size} bytes; removed", id="download-too-long"
+            )
         done = _size(part)
         if not why and total in (None, done):
             return f"sha256:{digest.hexdigest()}"
@@ -82,7 +84,7 @@ def save(
         of = f" of {human_size(total)}" if total is not None else ""
         stopped = f"{name} stopped after {human_size(done)}{of}"
         if failures == len(WAITS):
-            raise SystemFault(stopped, why or "the connection ended", again)
+            raise SystemFault(stopped, why or "the connection ended", again, id="download-stopped")
         progress.say(f"{stopped}; going on from there")
         time.sleep(WAITS[failures])
 
@@ -99,7 +101,7 @@ def copy(path: Path, part: Path, progress: Progress) -> str:
     except OSError as error:
         why = error.strerror or str(error)
     if why:
-        raise SystemFault(f"cannot read {path}", why)
+        raise SystemFault(f"cannot read {path}", why, id="download-unreadable")
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -121,7 +123,9 @@ def _ask(url: str, name: str, part: Path, size: int | None, have: int) -> HTTPRe
         return _ask(url, name, part, size, 0)
     if size and answer.length is not None and _start(answer, have) + answer.length != size:
         length = _start(answer, have) + answer.length
-        raise Refused(f"{name} is another file: {length} bytes instead of {size}")
+        raise Refused(
+            f"{name} is another file: {length} bytes instead of {size}", id="download-other-length"
+        )
     # A weak ETag is no promise of the same bytes.
     tag = answer.headers.get("ETag", "W/")
     mark = answer.headers.get("Last-Modified", "") if tag.startswith("W/") else tag
@@ -141,7 +145,11 @@ def _start(answer: HTTPResponse, have: int) -> int:
         return 0
     served = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if not served or int(served[1]) != have:
-        raise SystemFault("the server gave another range than was asked for", str(answer.headers))
+        raise SystemFault(
+            "the server gave another range than was asked for",
+            str(answer.headers),
+            id="download-other-range",
+        )
     return have
 
 

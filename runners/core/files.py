@@ -66,7 +66,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file, None when it does not exist; raise SystemFault."""
     value = read_any_json(path)
     if value is not None and not isinstance(value, dict):
-        raise SystemFault(f"cannot read {path}", "it is not a JSON object")
+        raise SystemFault(f"cannot read {path}", "it is not a JSON object", id="json-not-an-object")
     return value
 
 
@@ -77,7 +77,7 @@ def read_any_json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise SystemFault(f"cannot read {path}", str(error)) from None
+        raise SystemFault(f"cannot read {path}", str(error), id="json-unreadable") from None
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -116,6 +116,7 @@ def read_versioned(path: Path, form: int) -> dict[str, Any] | None:
         raise Refused(
             f"{path.parent} was written by runner {writer} ({path.name} of form {theirs})",
             f"this is runner {__version__}, which reads form {form}",
+            id="form-of-other-version",
         )
     return record
 

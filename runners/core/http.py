@@ -34,7 +34,10 @@ class _Redirects(HTTPRedirectHandler):
     ) -> Request | None:
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             host = urlsplit(newurl).netloc
-            raise Refused(f"{req.host} sends us to {host} without encryption; not followed")
+            raise Refused(
+                f"{req.host} sends us to {host} without encryption; not followed",
+                id="redirect-unencrypted",
+            )
         _check_scheme(newurl)
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
@@ -81,13 +84,19 @@ def read(answer: HTTPResponse, host: str, most: int) -> bytes:
     try:
         return answer.read(most)
     except (OSError, HTTPException) as error:
-        raise SystemFault(f"the answer of {host} is truncated", _words(error)) from None
+        raise SystemFault(
+            f"the answer of {host} is truncated", _words(error), id="answer-truncated"
+        ) from None
 
 
 def _check_scheme(url: str) -> None:
     """Refuse what the standard library would open too: files of this machine, and FTP."""
     if urlsplit(url).scheme not in ("http", "https"):
-        raise Refused("an address of another kind than http and https", f"{urlsplit(url).scheme}:")
+        raise Refused(
+            "an address of another kind than http and https",
+            f"{urlsplit(url).scheme}:",
+            id="address-not-http",
+        )
 
 
 def unreachable(url: str, why: object) -> RunnerError:
@@ -97,17 +106,28 @@ def unreachable(url: str, why: object) -> RunnerError:
             f"{host} has no trusted certificate",
             why.verify_message,
             "SSL_CERT_FILE=/path/of/the/site's/ca.pem runner ...",
+            id="host-untrusted",
         )
     if isinstance(why, ssl.SSLError) and why.reason in CLEAR_TEXT:
-        return Refused(f"{host} does not support https", _words(why), "--no-https, if you trust it")
+        return Refused(
+            f"{host} does not support https",
+            _words(why),
+            "--no-https, if you trust it",
+            id="host-without-https",
+        )
     if isinstance(why, socket.gaierror):
-        return SystemFault(f"the host {host} does not exist", f"{_words(why)}\n{_proxies()}")
+        return SystemFault(
+            f"the host {host} does not exist", f"{_words(why)}\n{_proxies()}", id="host-unknown"
+        )
     if isinstance(why, (TimeoutError, socket.timeout)):
-        return SystemFault(f"{host} did not answer within {SECONDS:.0f} s", _proxies())
+        return SystemFault(
+            f"{host} did not answer within {SECONDS:.0f} s", _proxies(), id="host-timeout"
+        )
     return SystemFault(
         f"{host} does not answer",
         f"{_words(why)}\n{_proxies()}",
         f"curl -I {scheme}://{host}/, to see the same without runner",
+        id="host-silent",
     )
 
 

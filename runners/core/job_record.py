@@ -187,7 +187,7 @@ def load(paths: JobPaths) -> Job:
     """
     record = read_versioned(paths.job, JOB_FORM)
     if record is None:
-        raise SystemFault(f"cannot read {paths.job}", "it does not exist")
+        raise SystemFault(f"cannot read {paths.job}", "it does not exist", id="job-record-missing")
     try:
         record["requeue_limit"] = record.pop(LIMIT, 0)
         job = from_json(
@@ -197,7 +197,9 @@ def load(paths: JobPaths) -> Job:
             raise ValueError(f"{job.id!r} is no job's number")
         return job
     except DAMAGED as error:
-        raise SystemFault(f"cannot read {paths.job}", str(error)) from None
+        raise SystemFault(
+            f"cannot read {paths.job}", str(error), id="job-record-unreadable"
+        ) from None
 
 
 def exit_code(paths: JobPaths) -> int | None:

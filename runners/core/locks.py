@@ -52,7 +52,9 @@ def try_exclusive(path: Path, busy: str) -> Iterator[None]:
     """Hold the lock file `path` at once; raise Refused, saying `busy`, where somebody has it."""
     with _opened(path) as file:
         if not _taken(file, fcntl.LOCK_EX):
-            raise Refused(busy, f"{_holder(file)} has {path}", "again when it has ended")
+            raise Refused(
+                busy, f"{_holder(file)} has {path}", "again when it has ended", id="lock-held"
+            )
         _sign(file)
         yield
         file.truncate(0)  # those who hold it together do not say who they are
@@ -77,7 +79,9 @@ def _taken(file: IO[str], kind: int) -> bool:
         return False
     except OSError as error:
         if error.errno not in NO_LOCKS:
-            raise SystemFault(f"cannot lock {file.name}", str(error.strerror)) from None
+            raise SystemFault(
+                f"cannot lock {file.name}", str(error.strerror), id="lock-impossible"
+            ) from None
     return True
 
 

@@ -24,7 +24,7 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         why = "the system knows no home folder for this user"
-        raise SystemFault(why, remedy="export RUNNER_SCRATCH=DIR") from None
+        raise SystemFault(why, remedy="export RUNNER_SCRATCH=DIR", id="home-unknown") from None
 
 
 def scratch_of(environ: Mapping[str, str]) -> Path:

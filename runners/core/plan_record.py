@@ -137,6 +137,7 @@ def read(paths: JobPaths, otherwise: PlanRecord | None = None) -> PlanRecord:
         raise SystemFault(
             f"{paths.plan} was written by another version of runner",
             f"its form is {version}, and this one reads 3 to {VERSION}",
+            id="plan-of-other-version",
         )
     try:
         content = _of_form_3(content) if version == 3 else content
@@ -147,7 +148,7 @@ def read(paths: JobPaths, otherwise: PlanRecord | None = None) -> PlanRecord:
         written.update((name, str(content[name])) for name in TEXTS if name in content)
         return replace(otherwise, **written)
     except DAMAGED as error:
-        raise SystemFault(f"cannot read {paths.plan}", str(error)) from None
+        raise SystemFault(f"cannot read {paths.plan}", str(error), id="plan-unreadable") from None
 
 
 def _of_form_3(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def check(where: str | Path, kind: Any, value: Any) -> None:
     """Raise UsageError with all that keeps a value, from `where`, from being of a kind."""
     wrong = faults(kind, value)
     if wrong:
-        raise UsageError(f"{where}: {wrong[0]}", "\n".join(wrong[1:]))
+        raise UsageError(f"{where}: {wrong[0]}", "\n".join(wrong[1:]), id="table-invalid")
 
 
 def faults(kind: Any, value: Any, key: str = "") -> list[str]:

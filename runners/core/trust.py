@@ -82,7 +82,9 @@ def check(path: Path, env: Mapping[str, str]) -> None:
         if stranger and not _is_trusted(step.path, steps[-1].path, trusted):
             fault = f"{step.path} belongs to {_user(step.status.st_uid)}"
             remedies = [command("runner", "config", "trust", existing)]
-            raise UsageError(f"{path}: other users could replace it", fault, remedies)
+            raise UsageError(
+                f"{path}: other users could replace it", fault, remedies, id="path-replaceable"
+            )
 
 
 def _steps(path: Path) -> Iterator[PathStep]:
@@ -207,7 +209,9 @@ def remove(folder: Path, env: Mapping[str, str]) -> Path:
     """Trust a folder no longer; return its real path. Raises UsageError for one that was not."""
     real, known = folder.resolve(), folders(env)
     if real not in known:
-        raise UsageError(f"{real} was not trusted", remedy="runner config trust --list")
+        raise UsageError(
+            f"{real} was not trusted", remedy="runner config trust --list", id="folder-not-trusted"
+        )
     del known[real]
     _write(known, env)
     return real
