@@ -41,9 +41,9 @@ def read_toml(path: Path, read: Callable[[], bytes] | None = None) -> dict[str, 
         table: dict[str, Any] = tomllib.loads((read or path.read_bytes)().decode("utf-8"))
         return table
     except (tomllib.TOMLDecodeError, RecursionError) as error:  # [[[[[[[[[[ ...
-        raise UsageError(f"{path} is not valid TOML", str(error)) from None
+        raise UsageError(f"{path} is not valid TOML", str(error), id="toml-malformed") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}", str(error)) from None
+        raise UsageError(f"cannot read {path}", str(error), id="toml-unreadable") from None
 
 
 def tables(
@@ -75,5 +75,6 @@ def _tables_of(path: Path, content: dict[str, Any]) -> dict[str, dict[str, Any]]
                 f"{path} has the unknown key {key!r}",
                 "settings stand in the table [launch], their source "
                 "in [images], datasets in [datasets.NAME]",
+                id="toml-key-unknown",
             )
     return content

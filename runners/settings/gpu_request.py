@@ -39,6 +39,7 @@ def check_number(name: str, text: str) -> None:
         f"--{name} {text!r} is not [TYPE:]N",
         f"{kind} is a type, and the number is missing" if typed else "",
         [change({name: f"{kind}:1" if typed else "A100:4"})],
+        id="gpus-malformed",
     )
 
 
@@ -54,6 +55,7 @@ def _overruled(
     raise UsageError(
         f"{options} ask for GPUs and for none",
         remedy=[change(leave_out=names) for names in (none, some)],
+        id="gpus-and-none",
     )
 
 
@@ -86,10 +88,12 @@ def check(resources: Resources) -> None:
         raise UsageError(
             f"{options} ask for different GPUs",
             remedy=[change(leave_out=[name[2:]]) for name in given],
+            id="gpus-contradict",
         )
     if resources.gpus and gpus.typed(resources.gpus)[1] % resources.nodes:
         gpus_per_node = gpus.shared_out(resources.gpus, resources.nodes)
         raise UsageError(
             f"--gpus {resources.gpus} cannot be shared evenly by --nodes {resources.nodes}",
             remedy=change(gpus_per_node=gpus_per_node, leave_out=["gpus"]),
+            id="gpus-uneven",
         )

@@ -23,7 +23,9 @@ def read(command: str | None, ranks: str | None) -> Profiling | None:
     if command is None:
         if ranks is not None:
             raise UsageError(
-                "--profile-ranks goes with --profile-with", remedy=change(profile_with=EXAMPLE)
+                "--profile-ranks goes with --profile-with",
+                remedy=change(profile_with=EXAMPLE),
+                id="profile-ranks-alone",
             )
         return None
     words = _words(command)
@@ -32,7 +34,9 @@ def read(command: str | None, ranks: str | None) -> Profiling | None:
         rank_command.parse_ranks(chosen)
     except ValueError as error:
         raise UsageError(
-            f"--profile-ranks {chosen!r}: {error}", remedy=change(profile_ranks="0,2-3")
+            f"--profile-ranks {chosen!r}: {error}",
+            remedy=change(profile_ranks="0,2-3"),
+            id="profile-ranks-malformed",
         ) from None
     tool = _tool(words[0])
     if "/" in words[0]:
@@ -44,14 +48,20 @@ def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"--profile-with {command!r} is no command: {error}") from None
+        raise UsageError(
+            f"--profile-with {command!r} is no command: {error}", id="profiler-quoting"
+        ) from None
     if not words or any(not char.isprintable() for char in command):
-        raise UsageError(f"--profile-with {command!r} is no command of visible characters")
+        raise UsageError(
+            f"--profile-with {command!r} is no command of visible characters",
+            id="profiler-malformed",
+        )
     if not any(rank_command.OUTPUT in word for word in words[1:]):
         purpose = "which becomes a file in the run's folder, for each rank its own"
         raise UsageError(
             f"--profile-with {command!r} has no {rank_command.OUTPUT}, {purpose}",
             remedy=advice(f"--profile-with {shlex.quote(EXAMPLE)}, where the tool takes its file"),
+            id="profiler-output-missing",
         )
     return words
 
@@ -60,7 +70,9 @@ def _tool(name: str) -> str:
     """Return the tool's file on this machine; "" where it has none, as an image may."""
     path = Path(name).expanduser()
     if "/" in name and path.exists() and not (path.is_file() and os.access(path, os.X_OK)):
-        raise UsageError(f"--profile-with: {name} is not an executable file")
+        raise UsageError(
+            f"--profile-with: {name} is not an executable file", id="profiler-not-executable"
+        )
     program = shutil.which(path if "/" in name else name)
     return os.path.abspath(program) if program else ""
 

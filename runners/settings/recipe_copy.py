@@ -31,14 +31,20 @@ def copy(name: str, folder: Path, *, force: bool) -> list[Path]:
     """
     original = packaged(name)
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", remedy=command("mkdir", "-p", folder))
+        raise UsageError(
+            f"{folder} is no folder",
+            remedy=command("mkdir", "-p", folder),
+            id="copy-folder-missing",
+        )
     files = {folder / f"{_copied(name)}.py": original}
     files |= {folder / PACKAGE / module.name: module for module in shared_modules(original)}
     for target, original in files.items():
         if not force and target.exists() and target.read_bytes() != original.read_bytes():
             folders = [] if folder == Path() else [folder]
             again = command("runner", "recipes", "copy", "--force", name, *folders)
-            raise UsageError(f"{target} exists already, with other content", remedy=again)
+            raise UsageError(
+                f"{target} exists already, with other content", remedy=again, id="copy-exists"
+            )
     for target, original in files.items():
         with disk_space.writing(target):
             target.parent.mkdir(exist_ok=True)

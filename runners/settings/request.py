@@ -135,6 +135,7 @@ def _resource(name: str, value: Any) -> Any:
             f"--time {value!r} is not a time that Slurm reads",
             "it reads 30 (minutes), 01:30:00 and 2-12:00:00 (days-hours)",
             change(time=_meant_time(value)),
+            id="time-malformed",
         )
     if name in GPU_NUMBERS and value is not None:
         gpu_request.check_number(name, value)
@@ -158,30 +159,36 @@ def _check_tasks(resources: Resources) -> None:
         raise UsageError(
             f"--ntasks {total} leaves some of --nodes {resources.nodes} without a task",
             remedy=[change(ntasks=resources.nodes), change(nodes=total)],
+            id="ntasks-too-few",
         )
     if total is not None and per_node is not None and total != resources.nodes * per_node:
         raise UsageError(
             f"--ntasks {total} is not --nodes {resources.nodes} times --ntasks-per-node {per_node}",
             remedy=[change(leave_out=["ntasks"]), change(ntasks=resources.nodes * per_node)],
+            id="ntasks-contradict",
         )
 
 
 def _positive(name: str, value: Any) -> None:
     if value is not None and value < 1:
-        raise UsageError(f"--{name} {value} must be 1 or more")
+        raise UsageError(f"--{name} {value} must be 1 or more", id="number-below-one")
 
 
 def _line(name: str, text: str) -> str:
     """Refuse control characters, which cannot stand in a line that starts with #SBATCH."""
     if not text or any(ord(char) < 32 or ord(char) == 127 for char in text):
-        raise UsageError(f"--{name} {text!r} must be one line of visible characters")
+        raise UsageError(
+            f"--{name} {text!r} must be one line of visible characters", id="text-not-one-line"
+        )
     return text
 
 
 def _module(text: str) -> str:
     """Refuse what is no module's name, nor several with | between."""
     if not all(_line("module", text).split("|")):
-        raise UsageError(f"--module {text!r} names no module on one side of |")
+        raise UsageError(
+            f"--module {text!r} names no module on one side of |", id="module-malformed"
+        )
     return text
 
 
@@ -193,7 +200,9 @@ def _module_folder(text: str) -> str:
     """Return the absolute path of a folder, which must be on a file system that the nodes share."""
     folder = Path(_line("module-use", text)).expanduser().absolute()
     if not folder.is_dir():
-        raise NotFound(f"--module-use {text}: there is no folder {folder}")
+        raise NotFound(
+            f"--module-use {text}: there is no folder {folder}", id="module-folder-missing"
+        )
     return str(folder)
 
 
@@ -201,7 +210,11 @@ def _requeue_limit(config: Config) -> int | None:
     limit: int | None = config.get("requeue-limit")
     _positive("requeue-limit", limit)
     if limit is not None and not config.get("requeue"):
-        raise UsageError("--requeue-limit goes with --requeue", remedy=change(requeue=True))
+        raise UsageError(
+            "--requeue-limit goes with --requeue",
+            remedy=change(requeue=True),
+            id="requeue-limit-alone",
+        )
     return limit
 
 
@@ -221,6 +234,7 @@ def _signal(text: str | None) -> int | None:
             "trainers save and stop on SIGUSR1, which the job's script passes on to them\n"
             "what only your own trainer knows: --sbatch-arg=--signal=...",
             change(signal="USR1@120"),
+            id="signal-malformed",
         )
     return int(match.group(1) or 60)
 
@@ -231,14 +245,21 @@ def parse_bind(text: str) -> BindMount:
     mode = parts[2] if len(parts) == 3 else "rw"
     if not 1 <= len(parts) <= 3 or not all(parts) or mode not in ("ro", "rw"):
         raise UsageError(
-            f"--bind {text!r} is malformed", remedy="--bind SRC, SRC:DST, SRC:DST:ro or SRC:DST:rw"
+            f"--bind {text!r} is malformed",
+            remedy="--bind SRC, SRC:DST, SRC:DST:ro or SRC:DST:rw",
+            id="bind-malformed",
         )
     source = Path(parts[0]).expanduser().absolute()
     target = parts[1] if len(parts) > 1 else str(source)
     if not target.startswith("/"):
-        raise UsageError(f"--bind {text!r}: {target} must be an absolute path in the image")
+        raise UsageError(
+            f"--bind {text!r}: {target} must be an absolute path in the image",
+            id="bind-target-relative",
+        )
     if not source.exists():
-        raise NotFound(f"--bind {text}: {source} does not exist on this machine")
+        raise NotFound(
+            f"--bind {text}: {source} does not exist on this machine", id="bind-source-missing"
+        )
     return BindMount(str(source), target, mode == "ro")
 
 
@@ -249,7 +270,11 @@ def parse_env(text: str) -> tuple[str, str]:
     """
     name, equals, value = text.partition("=")
     if not VARIABLE.fullmatch(name):
-        raise UsageError(f"--env {text!r} is not NAME=VALUE, nor the name of a variable")
+        raise UsageError(
+            f"--env {text!r} is not NAME=VALUE, nor the name of a variable", id="env-malformed"
+        )
     if not equals and name not in os.environ:
-        raise UsageError(f"--env {name}: it is not set here", remedy=f"export {name}=VALUE")
+        raise UsageError(
+            f"--env {name}: it is not set here", remedy=f"export {name}=VALUE", id="env-not-set"
+        )
     return name, value if equals else os.environ[name]

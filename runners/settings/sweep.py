@@ -51,7 +51,11 @@ def variants(array: str | None, sweeps: Sequence[str]) -> SweepRequest:
     numbers, at_once = _array(array or "")
     if not sweeps:
         if not numbers:
-            raise UsageError(f"--array {array!r} has no numbers", remedy="--array 0-9%4")
+            raise UsageError(
+                f"--array {array!r} has no numbers",
+                remedy="--array 0-9%4",
+                id="array-without-numbers",
+            )
         return SweepRequest([SweepRun(task) for task in numbers], at_once)
     if numbers:
         raise UsageError(
@@ -59,6 +63,7 @@ def variants(array: str | None, sweeps: Sequence[str]) -> SweepRequest:
             f"--array {array} numbers them too",
             f"--sweep seed={','.join(str(n) for n in numbers[:10])}, or --array %4 alone, "
             "for 4 at a time",
+            id="sweep-and-array",
         )
     combined = combinations(axes(SWEEP, sweeps))
     return SweepRequest([SweepRun(None, values) for values in combined], at_once)
@@ -83,6 +88,7 @@ def _range(part: str, text: str) -> range:
     raise UsageError(
         f"--array {text!r} is not a list of numbers as sbatch reads it",
         remedy="--array 0-9, --array 1,5,7, --array 0-20:5, each with %4 for 4 at a time",
+        id="array-malformed",
     )
 
 
@@ -110,11 +116,12 @@ def axes(option: AxisOption, texts: Sequence[str]) -> dict[str, list[str]]:
             raise UsageError(
                 f"{option.flag} {name} is there twice",
                 remedy=f"{option.flag} {name}=ALL,ITS,VALUES",
+                id="axis-named-twice",
             )
         values_by_name[name] = values
     count = math.prod(map(len, values_by_name.values()))
     if count > MOST:
-        raise UsageError(f"{option.flag} makes {count} runs, more than {MOST}")
+        raise UsageError(f"{option.flag} makes {count} runs, more than {MOST}", id="too-many-runs")
     return values_by_name
 
 
@@ -132,6 +139,7 @@ def _axis(option: AxisOption, text: str) -> tuple[str, list[str]]:
             f"{option.flag} {text!r} is not NAME=VALUE,VALUE,...",
             f"NAME is {option.meaning}",
             f"{option.flag} {option.example}",
+            id="axis-malformed",
         )
     values = _values(rest)
     double = next((value for place, value in enumerate(values) if value in values[:place]), None)
@@ -141,6 +149,7 @@ def _axis(option: AxisOption, text: str) -> tuple[str, list[str]]:
             f"{option.flag} {text!r} has {problem}",
             "a comma within a value is written \\,, and a backslash before a comma \\\\",
             f"{option.flag} {name}={','.join(dict.fromkeys(v for v in values if v)) or '1,2'}",
+            id="axis-values-malformed",
         )
     return name, values
 

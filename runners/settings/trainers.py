@@ -73,7 +73,9 @@ def packaged(name: str) -> Path:
     """Return the file of a packaged recipe; raise NotFound."""
     if path := source(name):
         return path
-    raise NotFound(f"there is no recipe named {name!r}", nearest(name, _presets()))
+    raise NotFound(
+        f"there is no recipe named {name!r}", nearest(name, _presets()), id="recipe-unknown"
+    )
 
 
 def _presets() -> dict[str, Path]:
@@ -156,6 +158,7 @@ def _program(name: str, args: tuple[str, ...]) -> Trainer:
         raise UsageError(
             f"the trainer {name} is not executable",
             remedy=[change(trainer=("bash", name, *args)), command("chmod", "+x", name)],
+            id="trainer-not-executable",
         )
     own_file = path.absolute() if "/" in name and path.is_file() else None
     file = own_file or next((Path(word).absolute() for word in args if Path(word).is_file()), None)
@@ -176,11 +179,11 @@ def _unknown(name: str, args: tuple[str, ...]) -> NotFound:
     at = next((place for place, word in enumerate(args) if word.endswith(".py")), None)
     if at is not None and STARTERS.fullmatch(name):
         why = f"the trainer is the script itself: a launch starts {name} by itself, on each rank"
-        return NotFound(what, why, change(trainer=args[at:]))
+        return NotFound(what, why, change(trainer=args[at:]), id="trainer-is-starter")
     meant = ([script] if Path(script).is_file() else []) + close(name, _presets())
     hint = "a program that only the image has is named by its full path"
     remedies = [change(trainer=(candidate, *args)) for candidate in meant]
-    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", remedies)
+    return NotFound(what, f"{nearest(name, _presets())}\n{hint}", remedies, id="recipe-unknown")
 
 
 def is_one(name: str) -> bool:
@@ -217,7 +220,7 @@ def _folder(name: str, args: tuple[str, ...]) -> UsageError:
     main = Path(name, "__main__.py")
     scripts = [main] if main.is_file() else sorted(Path(name).glob("*.py"))[:3]
     offers = [change(trainer=(str(script), *args)) for script in scripts]
-    return UsageError(f"the trainer {name} is a folder", remedy=offers)
+    return UsageError(f"the trainer {name} is a folder", remedy=offers, id="trainer-is-folder")
 
 
 def _no_file(name: str, args: tuple[str, ...]) -> NotFound:
@@ -225,7 +228,12 @@ def _no_file(name: str, args: tuple[str, ...]) -> NotFound:
     folder = path.parent if path.parent.is_dir() else Path()
     files = [file.name for file in folder.glob(f"*{path.suffix}")]
     remedies = [change(trainer=(str(folder / near), *args)) for near in close(path.name, files)]
-    return NotFound(f"the trainer {name} does not exist", nearest(path.name, files), remedies)
+    return NotFound(
+        f"the trainer {name} does not exist",
+        nearest(path.name, files),
+        remedies,
+        id="trainer-not-found",
+    )
 
 
 def check_arguments(name: str, args: Sequence[str], more: bool = False) -> None:
@@ -242,18 +250,18 @@ def check_arguments(name: str, args: Sequence[str], more: bool = False) -> None:
         what = str(error).splitlines()[0]
         if more and "are required" in what:
             return
-        raise _refused(path, what) from error
+        raise _refused("trainer-arguments", path, what) from error
     if unknown:
         option = unknown[0].partition("=")[0]
         names = [name for action in made._actions for name in action.option_strings]
         near = nearest(option, names) if option.startswith("--") else ""
         what = "option" if option.startswith("-") else "argument"
-        raise _refused(path, f"there is no {what} {option}", near)
+        raise _refused("trainer-option-unknown", path, f"there is no {what} {option}", near)
 
 
-def _refused(path: Path, what: str, near: str = "") -> UsageError:
+def _refused(id: str, path: Path, what: str, near: str = "") -> UsageError:
     remedy = command("runner", "recipes", "show", path.stem)
-    return UsageError(f"{path.stem}: {what}", near, remedy)
+    return UsageError(f"{path.stem}: {what}", near, remedy, id=id)
 
 
 def parser(path: Path) -> BareParser:

@@ -31,7 +31,9 @@ def read(get: Callable[[str], Any]) -> Tuning:
 def _within(name: str, value: float | None, least: int, most: int, example: str) -> None:
     if value is not None and not (math.isfinite(value) and least <= value <= most):
         raise UsageError(
-            f"--{name} {value:g} must be from {least} to {most}", remedy=f"--{name} {example}"
+            f"--{name} {value:g} must be from {least} to {most}",
+            remedy=f"--{name} {example}",
+            id="tuning-out-of-range",
         )
 
 
@@ -44,7 +46,11 @@ def _timeline(text: str | None) -> str | None:
         raise UsageError(
             f"--timeline-filename {text!r} is neither a name nor an absolute path",
             remedy="--timeline-filename timeline.json, which will lie in the run's folder",
+            id="timeline-malformed",
         )
     if not path.parent.is_dir():
-        raise NotFound(f"--timeline-filename {text}: there is no folder {path.parent}")
+        raise NotFound(
+            f"--timeline-filename {text}: there is no folder {path.parent}",
+            id="timeline-folder-missing",
+        )
     return text

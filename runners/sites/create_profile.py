@@ -58,10 +58,18 @@ def profile(name: str | None, force: bool) -> tuple[Path, tuple[str, ...]]:
     machine = ask()
     name = name or machine.site.cluster_name or machine.host.partition(".")[0]
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot be the name of a site", remedy="runner sites new NAME")
+        raise UsageError(
+            f"{name!r} cannot be the name of a site",
+            remedy="runner sites new NAME",
+            id="site-name-invalid",
+        )
     path = load.user_folder(os.environ) / f"{name}.toml"
     if path.exists() and not force:
-        raise Refused(f"there is already {path}", remedy=f"runner sites new {name} --force")
+        raise Refused(
+            f"there is already {path}",
+            remedy=f"runner sites new {name} --force",
+            id="site-profile-exists",
+        )
     today = datetime.date.today().isoformat()
     with disk_space.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ def find(name: str | None, cluster: str, host: str, env: Mapping[str, str]) -> P
                 return load.profile(candidate, env, chosen)
         except UsageError as error:
             otherwise = [*error.remedies, advice("--site NAME, or --site none")]
-            raise UsageError(error.what, error.evidence, otherwise, error.diagnosis.id) from None
+            raise UsageError(error.what, error.evidence, otherwise, id=error.diagnosis.id) from None
     return None
 
 
@@ -124,4 +124,5 @@ def refused(profile: Profile, host: str, env: Mapping[str, str], *remedies: Reme
         f"this machine, {host}, is not of {profile.name}: its jobs are shown here, not submitted",
         f"its profile tells it by {', '.join(signs)}",
         [*remedies, advice(f"if it is one of {profile.name}, write {profile_file} with {base}")],
+        id="other-machine",
     )

@@ -85,7 +85,9 @@ def profile(name: str, env: Mapping[str, str], chosen: str = "") -> Profile:
     if name not in known:
         near = [change(site=similar) for similar in close(name, known)]
         remedies = near or [command("runner", "sites")]
-        raise NotFound(f"there is no site named {name!r}", nearest(name, known), remedies)
+        raise NotFound(
+            f"there is no site named {name!r}", nearest(name, known), remedies, id="site-unknown"
+        )
     return build(name, parts(known[name], env), chosen)
 
 
@@ -131,7 +133,11 @@ def _base(path: Path, name: str | None, env: Mapping[str, str]) -> Path | None:
     base = behind(name, path, env) if name == path.stem else found(env).get(name)
     if base is None:
         known = sorted(set(found(env)) - {path.stem})
-        raise UsageError(f"{shown(path)}: base = {name!r} is no profile", nearest(name, known))
+        raise UsageError(
+            f"{shown(path)}: base = {name!r} is no profile",
+            nearest(name, known),
+            id="profile-base-unknown",
+        )
     return base
 
 
@@ -139,7 +145,7 @@ def _loop(paths: list[Path]) -> UsageError:
     begin = paths.index(paths[-1])
     way = " -> ".join(path.stem for path in paths[begin:])
     names = "\n".join(shown(path) for path in paths[begin:-1])
-    return UsageError(f"base leads in a circle: {way}", names)
+    return UsageError(f"base leads in a circle: {way}", names, id="profile-base-circle")
 
 
 def leaves(table: Table, prefix: str = "") -> Iterator[tuple[str, Any]]:
