@@ -38,6 +38,7 @@ def find(word: str | None, runs_dir: Path) -> Run:
             f"{word or first.array} is {len(runs)} runs, {first.id} to {last.id}",
             "say which one you mean",
             f"runner status {word or first.array}",
+            id="run-ambiguous",
         )
     return runs[0]
 
@@ -58,7 +59,9 @@ def find_all(word: str | None, runs_dir: Path) -> list[Run]:
     meant = _meant(word, runs)
     if not meant:
         what = f"is no run or job {word!r}" if word else "are no runs"
-        raise NotFound(f"there {what} in {runs_dir}", *_elsewhere(word, runs_dir))
+        raise NotFound(
+            f"there {what} in {runs_dir}", *_elsewhere(word, runs_dir), id="run-not-found"
+        )
     return meant
 
 

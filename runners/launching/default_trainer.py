@@ -31,6 +31,7 @@ def of(image: ImageInfo) -> str:
         f"no trainer given, and {image.path.name} has neither PyTorch nor TensorFlow",
         evidence,
         change(trainer=("hostname",)),
+        id="framework-for-default-missing",
     )
 
 

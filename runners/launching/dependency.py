@@ -73,6 +73,7 @@ def _part(part: str, scheduler: SchedulerName, runs_dir: Path, reasons: list[str
             f"--dependency {part!r} is not a condition and jobs",
             f"the conditions are {', '.join(KINDS)} and singleton",
             f"--dependency afterok:{first or 'RUN'}",
+            id="dependency-malformed",
         )
     job_ids = [_ids(kind, name, scheduler, runs_dir, reasons) for name in names.split(":")]
     ids = [id for some in job_ids for id in some]
@@ -108,6 +109,7 @@ def _check_scheduler(name: str, runs: Runs, scheduler: SchedulerName) -> None:
         raise Refused(
             f"--dependency: {name} was started by {foreign}, and {scheduler} cannot wait for it",
             remedy=command("runner", "wait", name),
+            id="dependency-other-scheduler",
         )
 
 
@@ -126,4 +128,5 @@ def _check_possible(kind: str, name: str, runs: Runs, states: Sequence[JobState]
             f"--dependency {kind}:{name} can never be met: job {job.id} has ended",
             f"its state: {state.value}",
             "leave out --dependency",
+            id="dependency-never-met",
         )

@@ -95,6 +95,7 @@ def _check_output(drafts: Sequence[Draft]) -> None:
             "%A stands for the array's number and %a for the task's; the number %j of a task is "
             "known only when it starts",
             [change(leave_out=[name]), change({name: "NAME-%A_%a.log"})],
+            id="array-output-pattern",
         )
 
 
@@ -103,7 +104,9 @@ def _most(drafts: Sequence[Draft], at_once: int | None) -> int:
     scheduler = drafts[0].plan.launching.scheduler
     arrays = SCHEDULERS[scheduler].ARRAYS
     if arrays is None and at_once:
-        raise Refused(f"{scheduler} has no job arrays: it cannot run {at_once} at a time")
+        raise Refused(
+            f"{scheduler} has no job arrays: it cannot run {at_once} at a time", id="no-job-arrays"
+        )
     if arrays is None or not _several(drafts):
         return 1
     highest = max((draft.task for draft in drafts if draft.task is not None), default=0)

@@ -94,7 +94,9 @@ def with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
     near = difflib.get_close_matches(missing, names, n=1) or names
     offers = [change(partition=name) for name in near]
     shown = f"sinfo: {', '.join(names)}"
-    problems.keep(NotFound(f"there is no partition {missing}", shown, offers))
+    problems.keep(
+        NotFound(f"there is no partition {missing}", shown, offers, id="partition-unknown")
+    )
     return replace(spec, resources=replace(spec.resources, partition=near[0]))
 
 

@@ -24,6 +24,7 @@ def make(paths: JobPaths) -> None:
                 f"others could read the token in {path}",
                 f"its rights are {mode:o}, although it was made for its owner alone",
                 "--runs-dir DIR, on a file system that keeps rights",
+                id="token-folder-open",
             )
 
 

@@ -83,10 +83,17 @@ def check_folders(plan: Plan) -> None:
     for name, file in outputs(plan.spec).items():
         folder = os.path.dirname(file)
         if folder and "%" not in folder and not os.path.isdir(folder):
-            raise NotFound(f"--{name} {file}: the folder {folder} does not exist")
+            raise NotFound(
+                f"--{name} {file}: the folder {folder} does not exist",
+                id="job-output-folder-missing",
+            )
     nearest = next(path for path in (runs_dir, *runs_dir.parents) if path.exists())
     if not os.access(nearest, os.W_OK):
-        raise Refused(f"cannot write in {nearest}", remedy=change(runs_dir="DIR"))
+        raise Refused(
+            f"cannot write in {nearest}",
+            remedy=change(runs_dir="DIR"),
+            id="runs-folder-not-writable",
+        )
     trust.check(runs_dir, os.environ)  # the ranks run what lies below it
     disk_space.check(nearest, BYTES_NEEDED, "the run", change(runs_dir="DIR"))
 
@@ -115,7 +122,11 @@ def claimed(*folders: Path) -> Iterator[None]:
             what = f"another launch has just taken {error.filename}; nothing was submitted"
             raise Taken(what, remedy=change()) from None
         if isinstance(error, OSError):
-            raise SystemFault(f"cannot write the run's folder {folders[0]}", str(error)) from None
+            raise SystemFault(
+                f"cannot write the run's folder {folders[0]}",
+                str(error),
+                id="run-folder-not-written",
+            ) from None
         raise
 
 

@@ -74,6 +74,7 @@ def _check_trainer(request: LaunchRequest) -> None:
             "--array and --sweep need a trainer",
             "without one a launch is a single short test",
             change(trainer=(default_trainer.TRAINERS[Framework.PYTORCH],)),
+            id="array-without-trainer",
         )
 
 

@@ -59,7 +59,7 @@ def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
 
 def against(warning: Diagnosis, typed: CommandLine) -> list[Remedy]:
     """Return what works against a warning of a plan."""
-    error = RunnerError(warning.what, "", warning.remedies)
+    error = RunnerError(warning.what, "", warning.remedies, id=warning.id)
     return [
         remedy
         for remedy in _offered(error, typed)

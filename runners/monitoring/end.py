@@ -170,9 +170,14 @@ def result(paths: JobPaths, job: Job) -> dict[str, Any]:
         ended = status.state == JobState.COMPLETED
         why = odd or (NO_RESULT if ended else f"{paths.result} does not exist")
         if failed := failure(paths, job, status):
-            raise NotFound(f"job {job.id} has no result: it {failed}", why, explained_by(job))
+            raise NotFound(
+                f"job {job.id} has no result: it {failed}",
+                why,
+                explained_by(job),
+                id="result-of-failed-job",
+            )
         remedy = f"runner status {job.id}, runner logs {job.id}"
-        raise NotFound(f"job {job.id} has no result", why, remedy)
+        raise NotFound(f"job {job.id} has no result", why, remedy, id="result-missing")
     return value
 
 

@@ -117,7 +117,9 @@ def read(
     log = JobLog(Path(job.log))
     if not log.path.is_file():
         what = f"job {job.id} has no log yet"
-        raise NotFound(what, f"{job.log} does not exist", f"runner status {job.id}")
+        raise NotFound(
+            what, f"{job.log} does not exist", f"runner status {job.id}", id="job-log-missing"
+        )
     silent = ranks is not None and tail is None
     first = [] if tail is None else [last(log, ranks, tail)]
     for lines in chain(first, so_far(log, ranks)):

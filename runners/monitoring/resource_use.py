@@ -45,7 +45,7 @@ def of_run(paths: JobPaths) -> RunUse | None:
         measured(made)
         return made
     except DAMAGED as error:
-        raise SystemFault(f"cannot read {paths.use}", str(error)) from None
+        raise SystemFault(f"cannot read {paths.use}", str(error), id="use-unreadable") from None
 
 
 def _diagnosis(finding: UsageFinding) -> Diagnosis:

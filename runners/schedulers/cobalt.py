@@ -61,7 +61,9 @@ class Cobalt(Qsub):
         rows = re.findall(r"^\s*(\d+)\s+(\w+)\s*$", answer.out, re.MULTILINE)
         errors = answer.err.strip()
         if answer.code != 0 and not rows and errors and "===" not in answer.out:
-            raise SystemFault("Cobalt's answer was not understood", errors[:500], "qstat")
+            raise SystemFault(
+                "Cobalt's answer was not understood", errors[:500], "qstat", id="cobalt-answer"
+            )
         return {id: Status(STATES.get(state, JobState.UNKNOWN)) for id, state in rows}
 
 

@@ -50,7 +50,9 @@ class LocalSteps(Steps):
     def location(self, id: str) -> JobLocation:
         if not alive(id.partition("_")[0]):
             why = "it has ended, or is on another machine"
-            raise Refused(f"job {id} does not run", why, f"runner status {id}")
+            raise Refused(
+                f"job {id} does not run", why, f"runner status {id}", id="job-not-running"
+            )
         return JobLocation("", (os.uname().nodename,))
 
     def names(self, nodes: str) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ class Local(Scheduler):
                 raise ProcessLookupError
             os.killpg(_child(process) if task else pid_of(process), signal.SIGTERM)
         except ProcessLookupError:
-            raise SystemFault(f"job {id} does not run any more") from None
+            raise SystemFault(f"job {id} does not run any more", id="job-gone") from None
 
 
 def _status(id: str) -> Status | None:

@@ -95,7 +95,7 @@ class Pbs(Qsub):
         except (ValueError, KeyError, TypeError, AttributeError):
             message = (answer.err.strip() or answer.out.strip())[:500]
             what = "PBS's answer was not understood"
-            raise SystemFault(what, message, "qstat -x -f -F json") from None
+            raise SystemFault(what, message, "qstat -x -f -F json", id="pbs-answer") from None
 
 
 def _unclear(resources: Resources) -> Iterator[Diagnosis]:

@@ -88,7 +88,9 @@ class Qsub(Scheduler):
         words = answer.out.split()
         if answer.code != 0 or not words or not self.number.fullmatch(words[-1]):
             output = answer.err.strip() or answer.out.strip()
-            raise Refused(f"{self.title} refused the job; nothing was submitted", output)
+            raise Refused(
+                f"{self.title} refused the job; nothing was submitted", output, id="job-refused"
+            )
         return words[-1]
 
     def states(self, ids: Iterable[str]) -> dict[str, Status]:
@@ -109,7 +111,7 @@ class Qsub(Scheduler):
         answer = shell.run(["qdel", id])
         if answer.code != 0:
             output = answer.err.strip() or answer.out.strip()
-            raise SystemFault(f"{self.title} did not cancel job {id}", output)
+            raise SystemFault(f"{self.title} did not cancel job {id}", output, id="cancel-failed")
 
 
 def queue_options(resources: Resources) -> list[str]:

@@ -96,12 +96,14 @@ class SlurmArrays(Arrays):
             raise Refused(
                 f"{count} runs are more than Slurm takes here",
                 f"scontrol show config: MaxJobCount = {jobs}, for all users together",
+                id="array-too-many-jobs",
             )
         if highest >= size:
             raise Refused(
                 f"Slurm takes no task with the number {highest} here",
                 f"scontrol show config: MaxArraySize = {size}, one more than the highest number",
                 change(array=f"0-{size - 1}") if size > 1 else "--sweep, which needs no arrays",
+                id="array-number-too-high",
             )
         return max(1, size)
 
@@ -145,7 +147,9 @@ class Slurm(Scheduler):
     def cancel(self, id: str) -> None:
         answer = shell.run(["scancel", id])
         if answer.code != 0:
-            raise SystemFault(f"Slurm did not cancel job {id}", answer.err.strip())
+            raise SystemFault(
+                f"Slurm did not cancel job {id}", answer.err.strip(), id="cancel-failed"
+            )
 
 
 def parse_squeue(text: str) -> dict[str, Status]:
@@ -202,7 +206,7 @@ def query(argv: Sequence[str], **variables: str) -> str:
     """Return what a command prints; raise SystemFault when the controller does not answer."""
     answer = shell.run(argv, env={**os.environ, **variables})
     if answer.code != 0:
-        raise SystemFault(NO_ANSWER_TEXT, answer.err.strip(), "scontrol ping")
+        raise SystemFault(NO_ANSWER_TEXT, answer.err.strip(), "scontrol ping", id="slurm-silent")
     return answer.out
 
 
@@ -236,6 +240,7 @@ def check_controller(answer: shell.Result) -> None:
             f"{NO_ANSWER_TEXT}; nothing was submitted",
             (answer.out + answer.err).strip(),
             "scontrol ping, and ask the site's administrators if it stays down",
+            id="slurm-controller-silent",
         )
 
 
@@ -247,12 +252,14 @@ def no_answer(message: str, output: str) -> RunnerError:
             f"{output}\nit keeps MaxJobCount jobs, those of all users and those that ended "
             "just now",
             "scontrol show config | grep MaxJobCount, squeue --me, and the same command later",
+            id="slurm-full",
         )
     removed = "the run's folder is removed: such a job ends at once"
     return SystemFault(
         "Slurm did not answer; whether it has taken the job is not known",
         "\n".join(filter(None, [message, output, removed])),
         "squeue --me, and the same command once more",
+        id="slurm-submit-silent",
     )
 
 
@@ -263,7 +270,9 @@ def parse_submit(answer: shell.Result) -> str:
         raise no_answer("", errors)
     if answer.code != 0:
         remedy = listing_command(errors)
-        raise Refused("Slurm refused the job; nothing was submitted", errors, remedy)
+        raise Refused(
+            "Slurm refused the job; nothing was submitted", errors, remedy, id="job-refused"
+        )
     return answer.out.strip().splitlines()[-1].split(";")[0]
 
 

@@ -139,18 +139,25 @@ class SlurmSteps(Steps):
         answer = shell.run(["squeue", "--noheader", f"--jobs={id}", "--format=%A|%T|%N"])
         errors = answer.err.strip()
         if answer.code != 0 and "Invalid job id" not in errors:
-            raise SystemFault(NO_ANSWER_TEXT, errors, "scontrol ping")
+            raise SystemFault(NO_ANSWER_TEXT, errors, "scontrol ping", id="slurm-silent")
         number, state, nodes = (answer.out.strip() or "||").split("|")
         if state != "RUNNING":
             why = f"its state: {state.lower()}" if state else "it has ended"
-            raise Refused(f"job {id} does not run", why, f"runner status {id}")
+            raise Refused(
+                f"job {id} does not run", why, f"runner status {id}", id="job-not-running"
+            )
         return JobLocation(number, self.names(nodes))
 
     def names(self, nodes: str) -> tuple[str, ...]:
         answer = shell.run(["scontrol", "show", "hostnames", nodes])
         if answer.code != 0:
             errors = answer.err.strip()
-            raise UsageError(f"{nodes!r} is no list of nodes", errors, "-w n1,n2 or n[1-2]")
+            raise UsageError(
+                f"{nodes!r} is no list of nodes",
+                errors,
+                "-w n1,n2 or n[1-2]",
+                id="nodelist-malformed",
+            )
         return tuple(answer.out.split())
 
     def argv(

@@ -46,7 +46,10 @@ class Kernel:
 def folder(name: str) -> Path:
     """Return the folder of a kernel of that name; raise UsageError for a name that is none."""
     if not NAME.fullmatch(name) or name.startswith("."):
-        raise UsageError(f"--kernel {name!r}: letters, digits, '.', '_' and '-' make a name")
+        raise UsageError(
+            f"--kernel {name!r}: letters, digits, '.', '_' and '-' make a name",
+            id="kernel-name-invalid",
+        )
     share = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     data = Path(os.environ.get("JUPYTER_DATA_DIR") or share / "jupyter")
     return data.absolute() / "kernels" / name.lower()  # as jupyter_client reads it
@@ -57,10 +60,15 @@ def draft(name: str, folder: Path, plan: Plan, again: str) -> Kernel:
     paths = JobPaths(folder)
     if folder.exists() and not paths.enter.is_file():
         raise UsageError(
-            f"--kernel {name}: {folder} is there, and runner did not make it", remedy="another NAME"
+            f"--kernel {name}: {folder} is there, and runner did not make it",
+            remedy="another NAME",
+            id="kernel-name-taken",
         )
     if plan.staging.any:
-        raise UsageError("--kernel: --stage-image and --stage-data need a job, and this has none")
+        raise UsageError(
+            "--kernel: --stage-image and --stage-data need a job, and this has none",
+            id="kernel-staging",
+        )
     # By message: the runtimes pass signals on in different ways.
     spec = {
         "argv": [
@@ -129,6 +137,7 @@ def write(kernel: Kernel) -> None:
                 f"the kernel does not start: {kernel.plan.spec.image.path.name} has no ipykernel",
                 done.err.strip(),
                 "runner build --from IMAGE --requirements FILE, with ipykernel in the file",
+                id="ipykernel-missing",
             )
 
 

@@ -90,6 +90,7 @@ def open_shell(draft: Draft, listener: Listener) -> ShellEnd:
             f"{scheduler.title}: runner cannot wait for nodes at a terminal",
             "its own command gives a shell on a node",
             "runner shell --scheduler local, there",
+            id="shell-not-of-scheduler",
         )
     run_folder.write_alone(draft)
     if scheduler.interactive:

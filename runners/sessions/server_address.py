@@ -29,7 +29,9 @@ def token(paths: JobPaths) -> str:
     try:
         return (paths.private / TOKEN).read_text(encoding="ascii")
     except OSError as error:
-        raise SystemFault(f"cannot read {paths.private / TOKEN}", str(error)) from None
+        raise SystemFault(
+            f"cannot read {paths.private / TOKEN}", str(error), id="token-unreadable"
+        ) from None
 
 
 def address(paths: JobPaths) -> ServerAddress | None:

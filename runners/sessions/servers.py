@@ -72,7 +72,12 @@ def runs_to_show(names: Sequence[str], runs_dir: Path) -> Runs:
         return [find_run.find(name, runs_dir) for name in names]
     runs = [run for run in find_run.all_runs(runs_dir) if _has_written(run[0])]
     if not runs:
-        raise NotFound(f"no run in {runs_dir} has written for TensorBoard", "", "--runs-dir DIR")
+        raise NotFound(
+            f"no run in {runs_dir} has written for TensorBoard",
+            "",
+            "--runs-dir DIR",
+            id="no-tensorboard-runs",
+        )
     return runs[-1:]
 
 
@@ -173,6 +178,7 @@ def reconnect(paths: JobPaths, job: Job, flags: Mapping[str, Any], title: str) -
             f"{paths.root.name} is no session of {title}",
             "a command in the container of a running job has another name",
             f"runner exec {shlex.quote(files.from_here(paths.root))} -- COMMAND",
+            id="not-this-session",
         )
     trust.check(paths.root, os.environ)
     return ServerVisit(paths, job, login(gather.probe_site(flags, None)))

@@ -52,7 +52,7 @@ class TerminalAllocation:
         if self.job is None:
             output = "\n".join(self.output)
             remedy = slurm.listing_command(output)
-            raise Refused("Slurm refused the allocation", output, remedy)
+            raise Refused("Slurm refused the allocation", output, remedy, id="allocation-refused")
         if self.granted:
             return code
         replace(self.job, state=JobState.CANCELLED.name).save(self.draft.paths)
@@ -90,13 +90,17 @@ def chosen(nodes: Sequence[str], wanted: Sequence[str], all_nodes: bool) -> tupl
     Raises UsageError for both at once, NotFound for nodes of others.
     """
     if wanted and all_nodes:
-        raise UsageError("--nodelist and --all exclude each other")
+        raise UsageError("--nodelist and --all exclude each other", id="nodelist-and-all")
     if not wanted:
         return tuple(nodes) if all_nodes else tuple(nodes[:1])
     missing = [name for name in wanted if name not in nodes]
     if missing:
         what = " and ".join(missing)
-        raise NotFound(f"{what} is not among the job's nodes", f"it runs on {', '.join(nodes)}")
+        raise NotFound(
+            f"{what} is not among the job's nodes",
+            f"it runs on {', '.join(nodes)}",
+            id="node-not-of-job",
+        )
     return tuple(dict.fromkeys(wanted))
 
 
@@ -125,12 +129,22 @@ def run(
     """
     trust.check(paths.root, os.environ)
     if not host and not paths.enter.exists():
-        raise Refused(f"{paths.root} does not say how to get into its container", "", "--host")
+        raise Refused(
+            f"{paths.root} does not say how to get into its container",
+            "",
+            "--host",
+            id="container-entry-missing",
+        )
     steps = SCHEDULERS[job.scheduler].STEPS
     if steps is None:
         inside = "" if host else f" bash {quoting.quote(str(paths.enter))}"
         what = f"{job.scheduler} has no way into a job that is known here"
-        raise Refused(what, "", f"ssh NODE{inside} COMMAND, where the site allows it")
+        raise Refused(
+            what,
+            "",
+            f"ssh NODE{inside} COMMAND, where the site allows it",
+            id="exec-not-of-scheduler",
+        )
     location = steps.location(job.id)
     nodes = chosen(location.nodes, steps.names(nodelist) if nodelist else (), all_nodes)
     command = within(words)
