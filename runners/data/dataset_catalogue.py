@@ -67,7 +67,9 @@ def find(name: str, env: Mapping[str, str]) -> CatalogueEntry:
     """Return a dataset; raise NotFound with the nearest names, UsageError for a faulty entry."""
     entries = everything(env)
     if name not in entries:
-        raise NotFound(f"there is no dataset named {name!r}", nearest(name, entries))
+        raise NotFound(
+            f"there is no dataset named {name!r}", nearest(name, entries), id="dataset-unknown"
+        )
     return entries[name]
 
 
@@ -87,15 +89,23 @@ def shipped() -> dict[str, CatalogueEntry]:
 def _entry(origin: str, name: str, table: Any) -> CatalogueEntry:
     """A dataset of one file may have the file's keys itself."""
     if not isinstance(table, dict) or not PLAIN.fullmatch(name):
-        raise UsageError(f"{origin} must be a table with a plain name")
+        raise UsageError(
+            f"{origin} must be a table with a plain name", id="dataset-entry-malformed"
+        )
     if "files" not in table:
         file = {key: value for key, value in table.items() if key != "title"}
         table = {"title": table.get("title", ""), "files": [file]}
     check(origin, {"title": str, "files": FILES}, table)
     files = convert(FILES, table["files"])
     if not files:
-        raise UsageError(f"{origin} may have title, files, or {', '.join(kinds(DatasetFile))}")
+        raise UsageError(
+            f"{origin} may have title, files, or {', '.join(kinds(DatasetFile))}",
+            id="dataset-entry-keys",
+        )
     for source in files:
         if not source.urls or not PLAIN.fullmatch(source.name):
-            raise UsageError(f"{origin}: {source.urls} does not begin with a plain file's address")
+            raise UsageError(
+                f"{origin}: {source.urls} does not begin with a plain file's address",
+                id="dataset-entry-address",
+            )
     return CatalogueEntry(name, table.get("title", ""), files)

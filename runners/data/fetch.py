@@ -75,6 +75,7 @@ def _refuse_in_a_rank(entry: CatalogueEntry, env: Mapping[str, str]) -> None:
             f"this is one of {tasks} ranks, and each would fetch {entry.name}",
             f"SLURM_STEP_NUM_TASKS is {tasks}",
             f"runner data fetch {entry.name}, once, on the login node",
+            id="fetch-in-ranks",
         )
 
 
@@ -118,7 +119,9 @@ def _one(url: str, source: DatasetFile, done: Path, say: Progress) -> None:
     try:
         digest = download.from_web(url, url, part, source.size, say)
     except HTTPError as error:
-        raise SystemFault(f"{url} cannot be had", f"{error.code} {error.reason}") from None
+        raise SystemFault(
+            f"{url} cannot be had", f"{error.code} {error.reason}", id="dataset-not-served"
+        ) from None
     if digest == f"sha256:{source.sha256.lower()}":
         part.replace(done)
         return
@@ -126,7 +129,9 @@ def _one(url: str, source: DatasetFile, done: Path, say: Progress) -> None:
     download.forget(part)
     if not resumed:
         evidence = f"{url}\nwanted sha256:{source.sha256}\ncame   {digest}, {size} bytes"
-        raise NotVerified(f"{source.name} is not what it should be; removed", evidence)
+        raise NotVerified(
+            f"{source.name} is not what it should be; removed", evidence, id="dataset-digest"
+        )
     say.say(f"{source.name}: the part that was here does not fit; from the beginning")
     _one(url, source, done, say)
 
@@ -137,7 +142,8 @@ def _all_failed(source: DatasetFile, failed: list[RunnerError]) -> RunnerError:
     wrong = [error for error in failed if isinstance(error, NotVerified)]
     kind = type(wrong[0]) if wrong else SystemFault
     lines = "\n".join(str(error) for error in failed)
-    return kind(f"no address gave {source.name}", lines, "--mirror URL, of a folder that has it")
+    what, remedy = f"no address gave {source.name}", "--mirror URL, of a folder that has it"
+    return kind(what, lines, remedy, id="dataset-at-no-address")
 
 
 def _finish(entry: CatalogueEntry, work: Path, target: Path, say: Progress) -> None:
@@ -186,7 +192,9 @@ def _gunzip(path: Path, target: Path) -> None:
         with gzip.open(path) as source, target.open("xb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Refused(f"{path.name} is no whole gzip file", str(error)) from None
+        raise Refused(
+            f"{path.name} is no whole gzip file", str(error), id="gzip-incomplete"
+        ) from None
 
 
 def unpack(path: Path, folder: Path) -> None:
@@ -206,16 +214,24 @@ def unpack(path: Path, folder: Path) -> None:
             for member in members:
                 _extract(tar, member, folder)
     except TAR_FAULTS as error:
-        raise Refused(f"{path.name} is not a complete tar file", str(error)) from None
+        raise Refused(
+            f"{path.name} is not a complete tar file", str(error), id="tar-damaged"
+        ) from None
 
 
 def _refuse_hostile(member: tarfile.TarInfo, path: Path) -> None:
     parts = PurePosixPath(member.name).parts
     if member.name.startswith("/") or ".." in parts or "\0" in member.name:
-        raise Refused(f"{path.name} would write outside of its folder", member.name)
+        raise Refused(
+            f"{path.name} would write outside of its folder", member.name, id="archive-outside"
+        )
     if not (member.isreg() or member.isdir()):
         kind = "a link" if member.issym() or member.islnk() else "a device or pipe"
-        raise Refused(f"{path.name} holds {kind}", f"{member.name} {member.linkname}".strip())
+        raise Refused(
+            f"{path.name} holds {kind}",
+            f"{member.name} {member.linkname}".strip(),
+            id="archive-special-file",
+        )
 
 
 def _refuse_twice(members: Sequence[tarfile.TarInfo], path: Path) -> None:
@@ -228,7 +244,7 @@ def _refuse_twice(members: Sequence[tarfile.TarInfo], path: Path) -> None:
     folders = folders.union(*(name.parents for name in (*files, *folders)))
     for name, times in files.items():
         if times > 1 or name in folders:
-            raise Refused(f"{path.name} contains a name twice", str(name))
+            raise Refused(f"{path.name} contains a name twice", str(name), id="archive-name-twice")
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -42,6 +42,7 @@ def all_of(
         raise UsageError(
             f"--data {datasets[''].path} uses all of /data, and {others} would be below it",
             remedy=change(data=data, leave_out=["data"]),
+            id="data-over-data",
         )
     return tuple(datasets.values())
 
@@ -52,7 +53,7 @@ def one(text: str, profile: Profile | None, env: Mapping[str, str]) -> Dataset:
     if not (equals and dataset_catalogue.PLAIN.fullmatch(name)):
         name, path = "", text
     if not path:
-        raise UsageError(f"--data {text!r} is not [NAME=]PATH")
+        raise UsageError(f"--data {text!r} is not [NAME=]PATH", id="data-malformed")
     return _looked_at(name, *dataset_path(path, profile, env))
 
 
@@ -94,22 +95,34 @@ def _missing(text: str, path: Path, known: Iterable[str]) -> NotFound:
     message = f"the dataset {text} is neither a folder nor a squashfs file on this machine"
     if text in dataset_catalogue.shipped():
         return NotFound(
-            message, "it has not been downloaded", change(first=f"runner data fetch {text}")
+            message,
+            "it has not been downloaded",
+            change(first=f"runner data fetch {text}"),
+            id="dataset-not-fetched",
         )
     beside = [p.name for p in _entries(path.parent)] if path.parent.is_dir() else []
     names = {*known, *dataset_catalogue.shipped()}
     # A folder that has about this name may be meant; all others are no datasets.
     near = {name for name in beside if name not in OURS and close(path.name, [name])}
-    return NotFound(message, nearest(path.name, names | near), command("runner", "data", "fetch"))
+    return NotFound(
+        message,
+        nearest(path.name, names | near),
+        command("runner", "data", "fetch"),
+        id="dataset-missing",
+    )
 
 
 def _looked_at(name: str, path: Path, why: str) -> Dataset:
     """Refuse what no trainer could read, before the queue does."""
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        raise Refused(f"you cannot read the dataset {path}", remedy=command("ls", "-ld", path))
+        raise Refused(
+            f"you cannot read the dataset {path}",
+            remedy=command("ls", "-ld", path),
+            id="dataset-unreadable",
+        )
     if path.is_dir():
         if not any(path.iterdir()):
-            raise Refused(f"the dataset {path} is an empty folder")
+            raise Refused(f"the dataset {path} is an empty folder", id="dataset-empty")
         return Dataset(name, path, origin=why)
     pack.require_whole_squashfs(path)
     return Dataset(name, path, squashfs=True, origin=why)

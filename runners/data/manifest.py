@@ -83,5 +83,7 @@ def read(dataset: Path) -> DatasetManifest | None:
         if outside := [name for name in files if name[:1] == "/" or ".." in name.split("/")]:
             raise ValueError(f"{outside[0]!r} is not below it")
     except (TypeError, AttributeError, ValueError) as error:
-        raise Refused(f"{path_of(dataset)} is not a manifest", str(error)) from None
+        raise Refused(
+            f"{path_of(dataset)} is not a manifest", str(error), id="manifest-malformed"
+        ) from None
     return DatasetManifest(content["dataset"], files)

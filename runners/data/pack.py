@@ -76,7 +76,7 @@ def pack(folder: Path, output: Path, say: Progress) -> Packed:
 def counted(folder: Path) -> Counted:
     """Count what a folder holds; raise UsageError or Refused when it cannot be packed whole."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder")
+        raise UsageError(f"{folder} is not a folder", id="pack-not-a-folder")
     files = folders = size = 0
     unreadable: list[str] = []
     outside: list[str] = []
@@ -92,10 +92,12 @@ def counted(folder: Path) -> Counted:
                 unreadable.append(full)
         files += len(names)
         size += sum(os.lstat(os.path.join(path, name)).st_size for name in names)
-    _refuse(unreadable, f"{folder} has {len(unreadable)} files or folders that you cannot read")
-    _refuse(outside, f"{folder} has {len(outside)} links that point outside or to nothing")
+    what = f"{folder} has {len(unreadable)} files or folders that you cannot read"
+    _refuse("pack-unreadable", unreadable, what)
+    what = f"{folder} has {len(outside)} links that point outside or to nothing"
+    _refuse("pack-links-outside", outside, what)
     if not files:
-        raise Refused(f"{folder} is empty: there is nothing to pack")
+        raise Refused(f"{folder} is empty: there is nothing to pack", id="pack-empty")
     return Counted(files, folders, size)
 
 
@@ -106,20 +108,29 @@ def _inside(link: str, root: Path) -> bool:
     return root in Path(os.path.realpath(link)).parents
 
 
-def _refuse(names: list[str], message: str) -> None:
+def _refuse(id: str, names: list[str], message: str) -> None:
     if names:
-        raise Refused(message, first_few(sorted(names), SHOWN, "\n"))
+        raise Refused(message, first_few(sorted(names), SHOWN, "\n"), id=id)
 
 
 def _check_output(folder: Path, output: Path) -> None:
     if output.is_dir() or not output.parent.is_dir():
         raise UsageError(
-            f"{output} cannot be a file: its folder must exist, and it must not be one itself"
+            f"{output} cannot be a file: its folder must exist, and it must not be one itself",
+            id="pack-output-impossible",
         )
     if folder.resolve() in output.resolve().parents:
-        raise UsageError(f"{output} would be inside the folder to pack", remedy="-o FILE")
+        raise UsageError(
+            f"{output} would be inside the folder to pack",
+            remedy="-o FILE",
+            id="pack-output-inside",
+        )
     if not os.access(output.parent, os.W_OK):
-        raise Refused(f"cannot write in {output.parent}", remedy="-o FILE, in another folder")
+        raise Refused(
+            f"cannot write in {output.parent}",
+            remedy="-o FILE, in another folder",
+            id="pack-output-not-writable",
+        )
 
 
 def _command() -> str:
@@ -132,6 +143,7 @@ def _command() -> str:
             "mksquashfs is not on this machine",
             f"neither on the PATH nor in {', '.join(LIBEXEC)}",
             "module load squashfs-tools",
+            id="mksquashfs-missing",
         )
     return program
 
@@ -151,7 +163,9 @@ def _run(command: str, folder: Path, part: Path, content: Counted, say: Progress
         return
     if re.search("no space left|disk quota", done.out, re.IGNORECASE):
         raise disk_space.full(part.parent, done.out)
-    raise SystemFault(f"mksquashfs could not pack {folder}", done.out.strip()[-2000:])
+    raise SystemFault(
+        f"mksquashfs could not pack {folder}", done.out.strip()[-2000:], id="pack-failed"
+    )
 
 
 def _timeless(command: str, say: Progress) -> tuple[str, ...]:
@@ -160,7 +174,7 @@ def _timeless(command: str, say: Progress) -> tuple[str, ...]:
     version = re.search(r"version (\d+)\.(\d+)", answer.out)
     if version is None:
         words = answer.err.strip() or answer.out.strip()
-        raise Refused(f"{command} does not run", words)
+        raise Refused(f"{command} does not run", words, id="mksquashfs-broken")
     if (int(version[1]), int(version[2])) >= (4, 4):
         return TIMELESS
     say.say("this mksquashfs is older than 4.4: packing the same folder again gives another file")
@@ -174,18 +188,29 @@ def require_whole_squashfs(path: Path) -> None:
             head = file.read(SUPERBLOCK.size)
         length = path.stat().st_size
     except OSError as error:
-        raise Refused(f"cannot read {path}", str(error.strerror)) from None
+        raise Refused(
+            f"cannot read {path}", str(error.strerror), id="squashfs-unreadable"
+        ) from None
     if head[:4] != MAGIC:
         start = head[:4].hex(" ") or "nothing"
         raise Refused(
             f"{path} is not a squashfs file",
             f"it begins with {start}, not with {MAGIC.hex(' ')} (hsqs)",
             "runner data pack DIR",
+            id="squashfs-malformed",
         )
     if len(head) < SUPERBLOCK.size:
-        raise Refused(f"{path} is truncated", f"it has {length} bytes", "copy it again")
+        raise Refused(
+            f"{path} is truncated",
+            f"it has {length} bytes",
+            "copy it again",
+            id="squashfs-truncated",
+        )
     size = int(SUPERBLOCK.unpack(head)[12])
     if length < size:
         raise Refused(
-            f"{path} is truncated", f"{length} of {size} bytes are there", "copy it again"
+            f"{path} is truncated",
+            f"{length} of {size} bytes are there",
+            "copy it again",
+            id="squashfs-truncated",
         )

@@ -79,7 +79,9 @@ def write(kind: str, folder: Path, spec: SyntheticSpec) -> None:
     """
     _check(kind, spec)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Refused(f"{folder} already exists and is not an empty folder")
+        raise Refused(
+            f"{folder} already exists and is not an empty folder", id="synth-folder-exists"
+        )
     with disk_space.writing(folder), atomic.new_folder(folder, 0o777) as part:
         KINDS[kind](part, spec)
 
@@ -93,7 +95,7 @@ def _check(kind: str, spec: SyntheticSpec) -> None:
     ):
         if value < 1 or (largest is not None and value > largest):
             to = f" to {largest}" if largest is not None else " or more"
-            raise UsageError(f"--{name} {value} must be 1{to}")
+            raise UsageError(f"--{name} {value} must be 1{to}", id="synth-number")
 
 
 def idx_header(shape: Sequence[int]) -> bytes:

@@ -50,7 +50,9 @@ def examine(
     settings = config.load(flags, os.environ, trial_job.PRESET, site.profile)
     name = settings.get("image")
     if max_wait is not None and not name:
-        raise UsageError("a job needs an image", remedy="--image horovod_cpu.sif")
+        raise UsageError(
+            "a job needs an image", remedy="--image horovod_cpu.sif", id="doctor-job-without-image"
+        )
     made, about = _plan(flags, site, max_wait is None, listener) if name else (None, [])
     runs_dir = Path(settings.get("runs-dir")).absolute()
     file = made.spec.image.path if made and _is_on_disk(made, *FILES) else None

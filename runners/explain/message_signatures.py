@@ -136,9 +136,11 @@ def _check_keys(file: Path, row: Mapping[str, Any]) -> None:
     """Raise UsageError for an entry that has a key too many, or lacks one."""
     where = f"{file.name}, {row.get('id', 'an entry without id')}"
     for key in row.keys() - KEYS:
-        raise UsageError(f"{where}: unknown key {key}; {nearest(key, KEYS)}")
+        raise UsageError(
+            f"{where}: unknown key {key}; {nearest(key, KEYS)}", id="signature-key-unknown"
+        )
     for key in NEEDED - row.keys():
-        raise UsageError(f"{where} lacks {key}")
+        raise UsageError(f"{where} lacks {key}", id="signature-key-missing")
 
 
 def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:

@@ -127,7 +127,9 @@ def failures(paths: JobPaths) -> tuple[Failure, ...]:
         failures = [_failure(path, record) for path, record in records if record]
         failures.sort(key=_to_blame)
     except files.DAMAGED as error:
-        raise SystemFault(f"cannot read {paths.failures}", f"{error!r}") from None
+        raise SystemFault(
+            f"cannot read {paths.failures}", f"{error!r}", id="failures-unreadable"
+        ) from None
     return tuple(failures)
 
 
@@ -139,7 +141,10 @@ def _to_blame(failure: Failure) -> tuple[bool, bool, float]:
 def _failure(path: Path, record: dict[str, Any]) -> Failure:
     version, kind = record.get("version", 0), record.get("kind", "")
     if version > kinds.VERSION:
-        raise SystemFault(f"cannot read {path}: a newer runner wrote it (version {version})")
+        raise SystemFault(
+            f"cannot read {path}: a newer runner wrote it (version {version})",
+            id="failures-of-newer-version",
+        )
     of_kind = kinds.KINDS.get(kind, ())
     for name in (*OF_ALL, *of_kind):
         if name not in record and name in MAY_LACK:
@@ -186,7 +191,7 @@ def _log(
     try:
         return read_log.read(path, patterns, who, name, beside)
     except OSError as error:
-        raise SystemFault(f"cannot read {path}", str(error)) from None
+        raise SystemFault(f"cannot read {path}", str(error), id="job-log-unreadable") from None
 
 
 def _image_newer(job: Job) -> bool:

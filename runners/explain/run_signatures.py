@@ -104,13 +104,16 @@ def read(file: Path) -> tuple[RunSignature, ...]:
     """Return the entries of a file. Raises UsageError for what is no entry, with all its faults."""
     table = read_toml(file)
     if table.keys() != {"signature"}:
-        raise UsageError(f"{file.name} has {', '.join(table) or 'nothing'} in place of signature")
+        raise UsageError(
+            f"{file.name} has {', '.join(table) or 'nothing'} in place of signature",
+            id="signature-table-unknown",
+        )
     for number, row in enumerate(table["signature"], 1):
         check(f"{file.name}, {row.get('id', f'entry {number}')}", RunSignature, row)
     of_file: tuple[RunSignature, ...] = convert(tuple[RunSignature, ...], table["signature"])
     for entry in of_file:
         for fault in _faults(entry):
-            raise UsageError(f"{file.name}, {entry.id}: {fault}")
+            raise UsageError(f"{file.name}, {entry.id}: {fault}", id="signature-invalid")
     return of_file
 
 

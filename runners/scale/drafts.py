@@ -100,7 +100,7 @@ class Drafts:
         if made.refusals:
             first = made.refusals[0]
             where = f"{point.size} nodes {point.variant.label}".strip()
-            raise Refused(f"{where}: {first.what}", first.evidence, first.remedies, first.id)
+            raise Refused(f"{where}: {first.what}", first.evidence, first.remedies, id=first.id)
         args = question.args_of(point, made.resources.tasks)
         with_args = replace(made.spec.trainer, args=args)
         return replace(made, spec=replace(made.spec, trainer=with_args))

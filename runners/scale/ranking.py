@@ -91,7 +91,9 @@ def metric(results: Sequence[Mapping[str, Any]], requested: str | None) -> str |
     known = {name for result in results for name, value in result.items() if is_number(value)}
     if requested not in known:
         raise UsageError(
-            f"--sort {requested}: no run has such a number", nearest(requested, sorted(known))
+            f"--sort {requested}: no run has such a number",
+            nearest(requested, sorted(known)),
+            id="sort-number-unknown",
         )
     return requested
 

@@ -54,5 +54,9 @@ def references(names: Sequence[str]) -> list[PublishedSeries]:
     known = known_references()
     for name in names:
         if name != ALL and name not in known:
-            raise UsageError(f"--reference {name}: there is none", nearest(name, [*known, ALL]))
+            raise UsageError(
+                f"--reference {name}: there is none",
+                nearest(name, [*known, ALL]),
+                id="reference-unknown",
+            )
     return [reference for name, reference in known.items() if name in names or ALL in names]

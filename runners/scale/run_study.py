@@ -218,7 +218,9 @@ class Work:
         except Refused as error:
             if not busy:
                 fewer = [change(at_once=1)]  # where there may be so many jobs only
-                raise Refused(error.what, error.evidence, error.remedies or fewer) from None
+                raise Refused(
+                    error.what, error.evidence, error.remedies or fewer, id=error.diagnosis.id
+                ) from None
             # Sites bound how many jobs a user may have: the rest goes when others have ended.
             self.bound = busy
             self.drafts.listener.tell(f"the rest is submitted when others have ended: {error.what}")

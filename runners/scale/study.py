@@ -87,16 +87,27 @@ def load(paths: StudyPaths) -> StudyRecord:
     """Read a study; raise NotFound where there is none, SystemFault for an unreadable one."""
     value = files.read_json(paths.asked)
     if value is None:
-        raise NotFound(f"{paths.root} is no scaling study", f"{paths.asked} does not exist")
+        raise NotFound(
+            f"{paths.root} is no scaling study",
+            f"{paths.asked} does not exist",
+            id="study-not-found",
+        )
     try:
         if (schema := value["schema"]) != SCHEMA:
             evidence = f"its schema is {schema}, this runner's {SCHEMA}"
-            raise SystemFault(f"cannot read {paths.asked}", evidence, "a new study: --study DIR")
+            raise SystemFault(
+                f"cannot read {paths.asked}",
+                evidence,
+                "a new study: --study DIR",
+                id="study-of-other-version",
+            )
         question = from_json(value["question"])
         words, references = tuple(value["words"]), tuple(value["references"])
         return StudyRecord(question, words, value["cwd"], references)
     except (KeyError, TypeError, UsageError) as error:
-        raise SystemFault(f"cannot read {paths.asked}", f"{error!r}") from None
+        raise SystemFault(
+            f"cannot read {paths.asked}", f"{error!r}", id="study-unreadable"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,7 @@ def new(
         raise UsageError(
             f"--timeline-filename {trace} would be one file for all runs",
             remedy="--timeline-filename timeline.json, a name in each run's folder",
+            id="study-timeline-shared",
         )
     name = flags.get("job-name") or Path(question.trainer).stem
     root = Path(folder or os.path.join("studies", name)).absolute()
@@ -148,7 +160,9 @@ def reopen(folder: str, changes: StudyChanges) -> tuple[StudyPaths, StudyRecord]
         os.chdir(record.cwd)
     except OSError as error:
         raise SystemFault(
-            f"cannot change to {record.cwd}, the working directory of the command", str(error)
+            f"cannot change to {record.cwd}, the working directory of the command",
+            str(error),
+            id="study-folder-gone",
         ) from None
     return paths, record
 
@@ -180,7 +194,12 @@ def _grown(old: StudyRecord, new: StudyRecord, folder: Path) -> StudyRequest:
     changed = [name for name in now if before[name] != now[name] and name not in MAY_CHANGE]
     if changed:
         evidence = "\n".join(f"{n}: {_told(before[n])} there, {_told(now[n])} now" for n in changed)
-        raise UsageError(f"{folder} holds another study", evidence, f"--study {folder}-2")
+        raise UsageError(
+            f"{folder} holds another study",
+            evidence,
+            f"--study {folder}-2",
+            id="study-of-other-command",
+        )
     old_question, new_question = old.question, new.question
     return replace(
         new_question,

@@ -113,6 +113,7 @@ class StudyRequest:
                 f"--strong: {BATCH} {batch} cannot be shared by {ranks} ranks",
                 "it is the number of samples in a step of all ranks together",
                 f"{BATCH} {-(-batch // ranks) * ranks}",
+                id="strong-batch-uneven",
             )
         share = str(batch // ranks)
         words = list(args)
@@ -146,6 +147,7 @@ def _batch(args: Sequence[str]) -> tuple[int, int]:
             f"--strong needs the trainer's {BATCH}",
             "which is then the number of samples in a step of all ranks together, shared by them",
             f"runner scale --strong ... TRAINER -- {BATCH} 256",
+            id="strong-without-batch",
         )
     return batch
 
@@ -158,6 +160,7 @@ def check_epochs(args: Sequence[str], drop: int) -> None:
             f"--drop {drop} leaves none of --epochs {epochs[1]}",
             "the first epochs warm up and are not measured",
             f"--epochs {drop + 5}, or --drop 0 to measure the first epoch",
+            id="drop-all-epochs",
         )
 
 
@@ -182,10 +185,11 @@ def sizes(text: str) -> tuple[Size, ...]:
                 f"--nodes {text!r} is not a list of numbers of nodes",
                 f"{word!r} is none",
                 "--nodes 1,2,4 or, with the ranks on each node, --nodes 1x1,1x4,2x4",
+                id="nodes-not-numbers",
             )
         sizes.append(Size(int(match.group(1)), int(match.group(2)) if match.group(2) else None))
     if len(set(sizes)) != len(sizes):
-        raise UsageError(f"--nodes {text} names a size twice")
+        raise UsageError(f"--nodes {text} names a size twice", id="nodes-named-twice")
     return tuple(sorted(sizes))
 
 
@@ -197,7 +201,9 @@ def variants(texts: Sequence[str]) -> tuple[StudyVariant, ...]:
     ways = [_variant(values) for values in sweep.combinations(sweep.axes(sweep.VARY, texts))]
     labels = [Point(Size(1), way, 1).key for way in ways]
     if len(set(labels)) != len(labels):
-        raise UsageError("--vary has two values of the same name", " ".join(texts))
+        raise UsageError(
+            "--vary has two values of the same name", " ".join(texts), id="vary-same-name"
+        )
     return tuple(ways)
 
 
@@ -220,7 +226,9 @@ def _value(name: str, text: str) -> Any:
     if setting is None or name in OWN | LISTS:
         free = [free_name for free_name in SETTINGS if free_name not in OWN | LISTS]
         raise UsageError(
-            f"--vary {name}: it cannot vary", nearest(name, [*free, TRAINER, EXCHANGE])
+            f"--vary {name}: it cannot vary",
+            nearest(name, [*free, TRAINER, EXCHANGE]),
+            id="vary-unknown",
         )
     value: Any = text
     if setting.kind == "int" and text.isdigit():

@@ -63,7 +63,7 @@ def write_again(paths: StudyPaths, changes: StudyChanges) -> StudyReport:
     """
     if not can_draw():
         what = "--render-only needs matplotlib, which this Python does not have"
-        raise Refused(what, "it is not installed by default", INSTALL)
+        raise Refused(what, "it is not installed by default", INSTALL, id="matplotlib-missing")
     record = study.changed(study.load(paths), changes)
     study.save(paths, record)
     return write(paths, record, study.statuses(paths, record.question, {}))
