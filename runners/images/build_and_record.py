@@ -69,7 +69,9 @@ def _faults() -> Iterator[None]:
             yield
     except OSError as error:
         remedy = disk_space.ELSEWHERE if error.errno in NO_ROOM else ""
-        raise SystemFault(f"{error.strerror}: {error.filename}\n{remedy}".rstrip()) from None
+        raise SystemFault(
+            f"{error.strerror}: {error.filename}\n{remedy}".rstrip(), id="build-system-error"
+        ) from None
 
 
 @_faults()
@@ -124,11 +126,12 @@ def find_base(name: str) -> Base:
     """Return the base image. Raises Refused for one that this machine cannot build on."""
     image = image_labels.read(local_image.find(name))
     if image.path.is_dir():
-        raise UsageError(f"--from {name} is a folder; name an image file")
+        raise UsageError(f"--from {name} is a folder; name an image file", id="base-is-folder")
     if image.architecture not in ("", machine.architecture()):
         raise Refused(
             f"{name} is for {image.architecture}, and this machine is"
-            f" {machine.architecture()}.\nBuild on a machine of the image's kind."
+            f" {machine.architecture()}.\nBuild on a machine of the image's kind.",
+            id="base-architecture",
         )
     return Base.read(image.path, image.labels)
 
@@ -174,7 +177,9 @@ def _output(base: Base | None, path: Path) -> Path:
     """Return it absolute; raise UsageError for the base itself, or what cannot be written."""
     path = path.absolute()
     if base and path.exists() and path.samefile(base.path):
-        raise UsageError(f"--output {path} is the base image; name another file")
+        raise UsageError(
+            f"--output {path} is the base image; name another file", id="output-is-base"
+        )
     disk_space.check_output(path)
     return path
 
@@ -215,6 +220,7 @@ def pull_or_build(
         raise UsageError(
             "--or-build is for cpu and gpu, as they are for this machine",
             remedy=f"runner pull {next(iter(IMAGES))} --or-build",
+            id="or-build-target",
         )
     if path := pull_unless_current(name, listener):
         return Built(path)

@@ -62,13 +62,21 @@ def kind_of(target: str | None, origin: str | None, given: Mapping[str, str]) ->
     """
     ways = [name for name in ADDITIONS if name in given]
     if origin and target:
-        raise UsageError(f"{target}: --from already names the base image; {NEEDS_ADDITION}")
+        raise UsageError(
+            f"{target}: --from already names the base image; {NEEDS_ADDITION}", id="from-and-target"
+        )
     if ways and not origin:
-        raise UsageError("--requirements, --horovod and --def go with --from IMAGE, the base image")
+        raise UsageError(
+            "--requirements, --horovod and --def go with --from IMAGE, the base image",
+            id="from-missing",
+        )
     if origin and len(ways) != 1:
-        raise UsageError(f"--from {origin}: {NEEDS_ADDITION}{'; exactly one' if ways else ''}")
+        raise UsageError(
+            f"--from {origin}: {NEEDS_ADDITION}{'; exactly one' if ways else ''}",
+            id="from-needs-addition",
+        )
     if not (origin or target):
-        raise UsageError(NO_TARGET)
+        raise UsageError(NO_TARGET, id="build-target-missing")
     kind = BuildKind.PACKAGED
     if origin:
         kind = BuildKind.ON_TOP if "def_file" in given else BuildKind.ADDED
@@ -79,5 +87,7 @@ def kind_of(target: str | None, origin: str | None, given: Mapping[str, str]) ->
             others = " or ".join(
                 other_kind for other_kind, names in OPTIONS.items() if name in names
             )
-            raise UsageError(f"{option} is for {others}, not for {kind}")
+            raise UsageError(
+                f"{option} is for {others}, not for {kind}", id="build-option-of-other-kind"
+            )
     return kind

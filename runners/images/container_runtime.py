@@ -37,6 +37,7 @@ def command() -> str:
             "there is no container runtime on this machine",
             "neither apptainer nor singularity is on the PATH",
             "module load apptainer",
+            id="container-runtime-missing",
         )
     return runtime
 
@@ -65,7 +66,9 @@ def fault(name: str, output: str, work: Path) -> SystemFault:
     words = (fatal.group(1) if fatal else output).strip()
     if re.search("no space left on device|disk quota exceeded", output, re.IGNORECASE):
         return disk_space.full(work, words)
-    return SystemFault(f"pulling {name} failed", words or "the runtime said nothing")
+    return SystemFault(
+        f"pulling {name} failed", words or "the runtime said nothing", id="pull-failed"
+    )
 
 
 def with_storage(image: ImageInfo) -> ImageInfo:

@@ -27,6 +27,7 @@ def check(name: str | None, runtime: RuntimeName, others: Iterable[RuntimeName])
         f"{name} is a SIF file, and {title} runs images of its own store, by their names",
         "push it as an OCI image, for the store",
         [*runs, _stored(name, runtime)],
+        id="image-file-for-store",
     )
 
 

@@ -35,9 +35,13 @@ def find(name: str | None) -> Path:
     name without a slash; NotFound with the nearest names when there is none.
     """
     if not name:
-        raise UsageError("no image was given", remedy=change(image="horovod_cpu.sif"))
+        raise UsageError(
+            "no image was given", remedy=change(image="horovod_cpu.sif"), id="image-not-given"
+        )
     if "://" in name:
-        raise UsageError(f"{name} is not on this machine", remedy=f"runner pull {name}")
+        raise UsageError(
+            f"{name} is not on this machine", remedy=f"runner pull {name}", id="image-not-pulled"
+        )
     path = Path(name).expanduser()
     if path.exists():
         if "/" not in name:
@@ -105,9 +109,15 @@ def of_site(name: str, env: Mapping[str, str]) -> tuple[Path, list[Path]]:
     folder = load.profile(name, env).folder("images", env)
     if folder is None:
         show = command("runner", "sites", "show", name)
-        raise UsageError(f"the profile of {name} names no folder of images", "", show)
+        raise UsageError(
+            f"the profile of {name} names no folder of images", "", show, id="site-without-images"
+        )
     if not folder.is_dir():
-        raise NotFound(f"the images of {name} are not on this machine", f"{folder} does not exist")
+        raise NotFound(
+            f"the images of {name} are not on this machine",
+            f"{folder} does not exist",
+            id="site-images-missing",
+        )
     files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
     return folder, [path for path in files if path.is_file()]
 
@@ -122,6 +132,7 @@ def _locked(name: str) -> Stored | None:
             f"{name} is not on this machine as images.lock has it",
             f"{entry.digest} is not in {places.images()}",
             f"runner pull {entry.source} --name {name}",
+            id="locked-image-missing",
         )
     return stored
 

@@ -76,9 +76,15 @@ def _by_runtime(path: Path) -> Metadata:
     try:
         answer: Any = client.inspect(str(path))
     except (ValueError, LookupError, TypeError) as error:  # it answered something else
-        raise SystemFault(f"{runtime} inspect {path} failed", str(error)) from None
+        raise SystemFault(
+            f"{runtime} inspect {path} failed", str(error), id="inspect-unreadable"
+        ) from None
     if "attributes" not in answer:
-        raise SystemFault(f"{runtime} inspect {path} failed", "".join(answer.get("message", "")))
+        raise SystemFault(
+            f"{runtime} inspect {path} failed",
+            "".join(answer.get("message", "")),
+            id="inspect-failed",
+        )
     found = answer["attributes"]
     named = {name: found[key] for name, (key, _) in SECTIONS.items() if found.get(key)}
     return Metadata(named, dict(found.get(ENVIRONMENT) or {}))
@@ -116,7 +122,12 @@ def _asks_for_a_shell(path: Path, missing: list[str], why: str) -> Refused:
     show = command("apptainer", "inspect", "--all", str(path))
     if OF_SHELL & set(str(path)):  # seen with Apptainer 1.4.5: it runs the $(...) of a path here
         show = advice("rename it first: apptainer inspect hands its path to a shell")
-    return Refused(what, why, [show, advice("that runs what is in it: for images that you trust")])
+    return Refused(
+        what,
+        why,
+        [show, advice("that runs what is in it: for images that you trust")],
+        id="image-files-not-plain",
+    )
 
 
 def _scripts(path: Path) -> list[str]:

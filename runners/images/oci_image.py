@@ -89,7 +89,7 @@ def _unpack(image: Path, squashfs: Path, root: Path) -> None:
     # It keeps to the umask, and the digest must not depend on who unpacks.
     done = shell.watch(["sh", "-c", 'umask 022; exec "$@"', "sh", *argv], lambda: None)
     if done.code:
-        raise SystemFault(f"unsquashfs cannot unpack {image}", done.out.strip())
+        raise SystemFault(f"unsquashfs cannot unpack {image}", done.out.strip(), id="unpack-failed")
     squashfs.unlink()
     with suppress(FileExistsError):
         _copy_runscript(root)
@@ -111,6 +111,7 @@ def _check_unsquashfs() -> None:
             danger,
             "put squashfs-tools 4.5.1 or newer first on the PATH\n"
             "push it to oras://, which takes the file as it is",
+            id="unsquashfs-unsafe",
         )
 
 
@@ -141,7 +142,7 @@ def _settings(image: Path) -> dict[str, Any]:
     script = ["env", "-i", f"PATH={PATH}", "/bin/sh", "-c", ENVIRONMENT]
     done = probe_image.run(image, script, probe_image.SECONDS)
     if done.code:
-        raise SystemFault(f"nothing can be run in {image}", done.err)
+        raise SystemFault(f"nothing can be run in {image}", done.err, id="oci-image-does-not-run")
     lines = [line for line in done.out.split("\0") if line]
     head, labels = sif.read(image)[0], sif.labels(image) or {}
     return {

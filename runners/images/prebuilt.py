@@ -52,6 +52,7 @@ def no_source(short: str = "cpu") -> NotFound:
         "for all users, by an administrator: [images] source in the site's profile, in"
         " /etc/runner/sites",
         f"runner build {short}",
+        id="no-image-source",
     )
 
 
@@ -62,7 +63,9 @@ def checked(origin: str, text: str) -> str:
     if "://" not in text and os.path.isabs(os.path.expanduser(text)):
         return os.path.expanduser(text)
     raise UsageError(
-        f"{origin}: {text!r} is no source of images", remedy="oras://HOST/FOLDER, or a folder"
+        f"{origin}: {text!r} is no source of images",
+        remedy="oras://HOST/FOLDER, or a folder",
+        id="image-source-malformed",
     )
 
 

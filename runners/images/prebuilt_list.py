@@ -75,6 +75,7 @@ def find(
         f"{source.text} has no {name} {__version__} for {architecture}",
         f"its {FILE} lists {others or 'no such image'}\nthe source is from {source.origin}",
         f"runner build {name.rpartition('_')[2]}, on a machine of that kind",
+        id="prebuilt-not-listed",
     )
 
 
@@ -90,11 +91,18 @@ def read(source: str, plain: bool, action: str = "pull") -> tuple[PrebuiltImage,
     else:
         path = Path(source, FILE)
         if not os.path.lexists(path):
-            raise NotFound(f"{source} has no {FILE}", "", "runner push --list, by who has images")
+            raise NotFound(
+                f"{source} has no {FILE}",
+                "",
+                "runner push --list, by who has images",
+                id="list-missing",
+            )
         content = config_files.read_trusted(path, os.environ)
     where, form = f"{FILE} of {source}", content.pop("form", None)
     if form != FORM:
-        raise Refused(f"{where} is of form {form}", f"this runner reads form {FORM}")
+        raise Refused(
+            f"{where} is of form {form}", f"this runner reads form {FORM}", id="list-form-unknown"
+        )
     check(where, {"image": IMAGES}, content)
     images: tuple[PrebuiltImage, ...] = convert(IMAGES, content.get("image", []))
     return images
@@ -126,13 +134,15 @@ def _server(source: str, plain: bool, action: str) -> Registry:
 def _download(server: Registry) -> bytes:
     layers = [layer for layer in server.manifest("").layers if layer.type == LAYER]
     if len(layers) != 1:
-        raise Refused(f"{server.reference.source} is no list of images")
+        raise Refused(f"{server.reference.source} is no list of images", id="list-malformed")
     with server.blob(layers[0]) as answer:
         raw = http.read(answer, server.host, LARGEST)
     digest = digests.of_bytes(raw)
     if digest != layers[0].digest:
         raise NotVerified(
-            f"{server.host} sent something else than {layers[0].digest}", f"came {digest}"
+            f"{server.host} sent something else than {layers[0].digest}",
+            f"came {digest}",
+            id="list-digest",
         )
     return raw
 

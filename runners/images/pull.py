@@ -62,13 +62,20 @@ def request_for(
     Raises a RunnerError.
     """
     if not uri:
-        raise UsageError("name what to pull", f"{PREBUILT}\n{OTHERS}", f"runner pull {USUAL}")
+        raise UsageError(
+            "name what to pull",
+            f"{PREBUILT}\n{OTHERS}",
+            f"runner pull {USUAL}",
+            id="pull-nothing-named",
+        )
     arch, digest = arch or machine.architecture(), checked_digest(digest) if digest else ""
     if uri in IMAGES:
         source, listed = _prebuilt(uri, arch, plain)
         if digest not in ("", listed):
             evidence = f"wanted {digest}\nlisted {listed}"
-            raise NotVerified(f"the digest of {source.source} is wrong", evidence)
+            raise NotVerified(
+                f"the digest of {source.source} is wrong", evidence, id="listed-digest-differs"
+            )
         listener.tell(f"{source.source} is listed as {listed}")
         digest = listed
         usual = machine.file_name(IMAGES[uri].name, arch)
@@ -103,7 +110,9 @@ def _check_name(uri: str) -> None:
     known = PREBUILT if short else nearest(uri, IMAGES)
     option = f" --arch {arch}" if short and arch in machine.WORDS.values() else ""
     what = f"{uri} is no file here, and no name of a prebuilt image"
-    raise NotFound(what, f"{known}\n{OTHERS}", f"runner pull {short or USUAL}{option}")
+    raise NotFound(
+        what, f"{known}\n{OTHERS}", f"runner pull {short or USUAL}{option}", id="pull-name-unknown"
+    )
 
 
 def pull(request: PullRequest, progress: Progress) -> Stored:
@@ -130,9 +139,14 @@ def _check(request: PullRequest) -> None:
             f"{images_lock.FILE} has {request.name} from elsewhere",
             f"from {entry.source}",
             f"runner pull {request.reference.source} --name OTHER, or --update",
+            id="lock-has-other-source",
         )
     if not os.access(Path.cwd(), os.W_OK):
-        raise Refused(f"cannot write {images_lock.here()}", remedy="pull in a folder of your own")
+        raise Refused(
+            f"cannot write {images_lock.here()}",
+            remedy="pull in a folder of your own",
+            id="lock-not-writable",
+        )
 
 
 def _record(request: PullRequest, stored: Stored) -> None:
@@ -190,6 +204,7 @@ def _check_wanted(request: PullRequest, digest: str, manifest: str, whose: str) 
             f"the digest of {request.reference.source} is wrong",
             f"wanted {request.digest}\n{whose} {actual}",
             "--update, if the image was changed on purpose" if "lock" in whose else "",
+            id="image-digest-wrong",
         )
 
 
@@ -217,6 +232,7 @@ def _check_digest(request: PullRequest, source: ImageSource, digest: str) -> Non
             f"{request.reference.source} is not what it should be; removed",
             f"wanted {wanted}\ncame   {digest}",
             "--update, if it was changed on purpose" if entry and not source.digest else "",
+            id="pulled-digest-wrong",
         )
 
 
@@ -225,7 +241,9 @@ def _check_image(request: PullRequest, source: ImageSource, part: Path) -> None:
         architecture = sif.architecture(sif.objects(part))
     except sif.SifError as error:
         raise Refused(
-            f"{request.reference.source} is not a complete SIF file; removed", str(error)
+            f"{request.reference.source} is not a complete SIF file; removed",
+            str(error),
+            id="pulled-image-truncated",
         ) from None
     # Of an image made here the manifest has told; in the SIF the runtime may write its own kind.
     if architecture and architecture != request.arch and not source.made:
@@ -233,6 +251,7 @@ def _check_image(request: PullRequest, source: ImageSource, part: Path) -> None:
             f"{request.reference.source} is not for {request.arch}; removed",
             f"for {architecture}",
             OTHER_ARCH,
+            id="pulled-architecture",
         )
 
 

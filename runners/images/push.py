@@ -52,15 +52,22 @@ def push(image: Path, reference: Reference, plain: bool, progress: Progress) -> 
             f"{server.reference.source} is not what was sent",
             f"sent {manifest}\nthere {stored}",
             "again; somebody else may have pushed to the same tag",
+            id="pushed-image-differs",
         )
     return Pushed(digest, manifest)
 
 
 def _check_target(reference: Reference) -> None:
     if reference.kind not in TARGETS:
-        raise Refused(f"nothing can be pushed to {reference.source}", remedy="oras://REGISTRY/NAME")
+        raise Refused(
+            f"nothing can be pushed to {reference.source}",
+            remedy="oras://REGISTRY/NAME",
+            id="push-impossible",
+        )
     if reference.digest:
-        raise UsageError("a push goes to a tag; the digest comes out of it", remedy=":TAG")
+        raise UsageError(
+            "a push goes to a tag; the digest comes out of it", remedy=":TAG", id="push-without-tag"
+        )
 
 
 def check_image(image: Path) -> None:
@@ -69,10 +76,14 @@ def check_image(image: Path) -> None:
         raise Refused(
             f"{image} is a sandbox folder; a registry takes a SIF",
             remedy=f"apptainer build {image}.packed.sif {image}",
+            id="push-sandbox",
         )
     try:
         sif.objects(image)
     except (OSError, sif.SifError) as error:
         raise Refused(
-            f"{image} is not a complete SIF file", str(error), "copy or build it again"
+            f"{image} is not a complete SIF file",
+            str(error),
+            "copy or build it again",
+            id="push-image-damaged",
         ) from None

@@ -50,6 +50,7 @@ def _described(path: Path, progress: Progress) -> PrebuiltImage:
             f"{path} is not an image of this project, and only those are listed",
             f"named {name}, version {version or 'unknown'}",
             f"runner push {path} oras://REGISTRY/NAME:TAG",
+            id="image-not-listable",
         )
     digest = digest_of(path, path.name, progress)
     return PrebuiltImage(name, version, architecture, digest)
@@ -74,6 +75,7 @@ def _list(source: str, image: PrebuiltImage, plain: bool, progress: Progress) ->
         raise NotVerified(
             f"the list of {source} lacks the image that was just listed",
             remedy="again; somebody else may have listed one at the same time",
+            id="list-lacks-image",
         )
 
 

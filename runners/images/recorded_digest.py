@@ -79,9 +79,16 @@ def check(image: Path, display: Display) -> Recorded:
     for origin, wanted in digests.items():
         if digest != wanted:
             what = f"{image} is not the file that {origin} recorded"
-            raise NotVerified(what, f"recorded {wanted}\nfound    {digest}", _again(image, origin))
+            raise NotVerified(
+                what,
+                f"recorded {wanted}\nfound    {digest}",
+                _again(image, origin),
+                id="image-not-as-recorded",
+            )
     if _recorded(image, digests) != recorded:
-        raise NotVerified(f"{image} changed while it was read", remedy="try again")
+        raise NotVerified(
+            f"{image} changed while it was read", remedy="try again", id="image-changed-while-read"
+        )
     return recorded
 
 

@@ -82,7 +82,9 @@ def _of_file(path: Path, host: str) -> Credentials | None:
         return None
     except (OSError, *DAMAGED) as error:
         # The text of the file stays out of the message, since a password may stand in it.
-        raise UsageError(f"{path} is not readable as JSON", type(error).__name__) from None
+        raise UsageError(
+            f"{path} is not readable as JSON", type(error).__name__, id="credentials-unreadable"
+        ) from None
 
 
 def _of_entry(entry: dict[str, Any], path: Path) -> Credentials | None:
@@ -91,7 +93,11 @@ def _of_entry(entry: dict[str, Any], path: Path) -> Credentials | None:
     try:
         pair = base64.b64decode(entry.get("auth", ""), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise UsageError(f"{path}: an `auth` there is not base64", remedy="log in again") from None
+        raise UsageError(
+            f"{path}: an `auth` there is not base64",
+            remedy="log in again",
+            id="credentials-malformed",
+        ) from None
     user, colon, password = pair.partition(":")
     return Credentials(user, password, str(path)) if colon else None
 
@@ -107,7 +113,11 @@ def header(challenge: str, base: str, scope: str, who: Credentials | None) -> st
     parameters = dict(PARAMETER.findall(challenge))
     realm = parameters.get("realm", "")
     if not realm.startswith("https://" if base.startswith("https:") else "http"):
-        raise Refused(f"{base} asks for a password over an unencrypted connection", f"to {realm!r}")
+        raise Refused(
+            f"{base} asks for a password over an unencrypted connection",
+            f"to {realm!r}",
+            id="password-unencrypted",
+        )
     query = {"service": parameters["service"]} if "service" in parameters else {}
     if scope:
         query["scope"] = scope
@@ -131,4 +141,6 @@ def token(answer: bytes, realm: str, base: str) -> str:
 
 
 def _no_token(realm: str, base: str) -> SystemFault:
-    return SystemFault(f"{realm} gave no token", f"{base} sends us there")
+    return SystemFault(
+        f"{realm} gave no token", f"{base} sends us there", id="registry-token-missing"
+    )

@@ -119,7 +119,9 @@ def below(root: Path, *names: str) -> Iterator[str]:
         name = waiting.pop()
         last = PurePosixPath(name).name
         if last.startswith(WHITEOUT):
-            raise Refused(f"an OCI image cannot hold {last}: such a name removes a file")
+            raise Refused(
+                f"an OCI image cannot hold {last}: such a name removes a file", id="whiteout-name"
+            )
         yield name
         if untrusted_folder.is_folder(root, name):
             waiting += reversed([f"{name}/{child}" for child in untrusted_folder.names(root, name)])

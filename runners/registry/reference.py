@@ -100,6 +100,7 @@ def image_name(text: str) -> str:
         raise UsageError(
             f"{text!r} cannot be an image's name",
             "letters, digits and . _ + - only; `sha256-` starts the names of the stored files",
+            id="image-name-invalid",
         )
     return name
 
@@ -112,26 +113,43 @@ def login(host: str) -> str:
 def checked_digest(text: str) -> str:
     """Return `text`; raise UsageError when it is not sha256: and 64 hexadecimal digits."""
     if not DIGEST.fullmatch(text):
-        raise UsageError(f"{text!r} is not a digest: sha256: and 64 hexadecimal digits")
+        raise UsageError(
+            f"{text!r} is not a digest: sha256: and 64 hexadecimal digits", id="digest-malformed"
+        )
     return text
 
 
 def parse(text: str) -> Reference:
     """Return the reference; raise UsageError when it is malformed, NotFound for an absent file."""
     if any(ord(char) < 33 or ord(char) == 127 for char in text):
-        raise UsageError(f"{text!r} is not an address: it holds a space or a control character")
+        raise UsageError(
+            f"{text!r} is not an address: it holds a space or a control character",
+            id="address-with-space",
+        )
     scheme, colon, rest = text.partition(":")
     if colon and scheme in BY_RUNTIME:
         verb = f"apptainer {BY_RUNTIME[scheme]}"
-        raise UsageError(f"{scheme}: is nothing that runner pulls", FORMS, f"{verb} {text}")
+        raise UsageError(
+            f"{scheme}: is nothing that runner pulls",
+            FORMS,
+            f"{verb} {text}",
+            id="address-of-runtime",
+        )
     if not rest.startswith("//"):
         return _local(text)
     if scheme in WEB:  # not repeated: a query may be secret
         remedy = "curl --location --remote-name ADDRESS, and runner pull FILE.sif"
-        raise UsageError(f"runner pulls nothing from {scheme}://", FORMS, remedy)
+        raise UsageError(
+            f"runner pulls nothing from {scheme}://", FORMS, remedy, id="address-of-web"
+        )
     if scheme not in SCHEMES:
         hint = nearest(scheme, SCHEMES) if scheme != "shub" else "Singularity Hub closed in 2021"
-        raise UsageError(f"{scheme}:// is no kind of address that can be pulled", hint, FORMS)
+        raise UsageError(
+            f"{scheme}:// is no kind of address that can be pulled",
+            hint,
+            FORMS,
+            id="address-scheme-unknown",
+        )
     _refuse_credentials(scheme, rest[2:])
     return _registry(scheme, rest[2:])
 
@@ -140,7 +158,9 @@ def target(text: str) -> Reference:
     """Return where an image is to be pushed; raise as `parse`."""
     kind = text.partition(":")[0]
     if kind in NOT_PUSHED:
-        raise UsageError(f"{kind}: is nothing that runner pushes to", "", NOT_PUSHED[kind])
+        raise UsageError(
+            f"{kind}: is nothing that runner pushes to", "", NOT_PUSHED[kind], id="push-scheme"
+        )
     return parse(text)
 
 
@@ -152,6 +172,7 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
             f"this {scheme}:// address holds a name or password before the @",
             "it would be seen in the process list",
             login(after.partition("/")[0]),
+            id="address-with-password",
         )
 
 
@@ -159,7 +180,11 @@ def _local(name: str) -> Reference:
     path = Path(os.path.abspath(os.path.expanduser(name)))
     if not path.is_file():
         what = "a folder" if path.is_dir() else "not there"
-        raise NotFound(f"{name} cannot be pulled: it is {what}", f"an image may be {FORMS}")
+        raise NotFound(
+            f"{name} cannot be pulled: it is {what}",
+            f"an image may be {FORMS}",
+            id="pull-of-local-path",
+        )
     return Reference("file", str(path), str(path), path=path)
 
 
@@ -174,6 +199,7 @@ def _registry(kind: str, rest: str) -> Reference:
             f"{kind}://{rest} is malformed",
             "names are lower case; a tag is one word",
             f"{kind}://REGISTRY/REPOSITORY:TAG",
+            id="address-malformed",
         )
     if digest:
         checked_digest(digest)
@@ -191,4 +217,8 @@ def _host(kind: str, rest: str) -> tuple[str, str]:
         return (HUB if first in HUB_NAMES else first), after
     if kind == "docker" and not is_host:
         return HUB, rest
-    raise UsageError(f"{kind}://{rest} names no registry", remedy=f"{kind}://REGISTRY/IMAGE:TAG")
+    raise UsageError(
+        f"{kind}://{rest} names no registry",
+        remedy=f"{kind}://REGISTRY/IMAGE:TAG",
+        id="registry-not-named",
+    )

@@ -116,6 +116,7 @@ class Registry:
             raise Refused(
                 f"{self.reference.source} is of a kind that cannot be pulled",
                 f"its manifest is {document.get('mediaType', 'of schema 1')}",
+                id="manifest-unsupported",
             ) from None
 
     def _document(self, kind: str, place: str) -> tuple[str, dict[str, Any]]:
@@ -129,10 +130,12 @@ class Registry:
         except HTTPError as error:
             raise self.fault(error) from None
         except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise SystemFault(f"{self.host} does not answer as a registry", str(error)) from None
+            raise SystemFault(
+                f"{self.host} does not answer as a registry", str(error), id="not-a-registry"
+            ) from None
         digest = digests.of_bytes(raw)
         if DIGEST.fullmatch(place) and digest != place:
-            raise NotVerified(f"{self.host} answers {digest} for {place}")
+            raise NotVerified(f"{self.host} answers {digest} for {place}", id="registry-digest")
         return digest, document
 
     def _choose(self, entries: list[dict[str, Any]], arch: str) -> str:
@@ -147,7 +150,10 @@ class Registry:
 
     def other_architecture(self, wanted: str, available: str) -> Refused:
         return Refused(
-            f"{self.reference.source} is not for {wanted}", f"for {available}", OTHER_ARCH
+            f"{self.reference.source} is not for {wanted}",
+            f"for {available}",
+            OTHER_ARCH,
+            id="registry-architecture",
         )
 
     def blob(self, blob: Blob, bytes_range: str = "") -> HTTPResponse:
@@ -177,18 +183,34 @@ class Registry:
         if error.code == 404 and "MANIFEST" in answer:
             tags = self.tags()
             hint = nearest(self.reference.tag_or_digest, tags) if tags else "it has no tags"
-            return NotFound(f"{self.reference.source} is not there", f"{answer}\n{hint}")
+            return NotFound(
+                f"{self.reference.source} is not there",
+                f"{answer}\n{hint}",
+                id="registry-image-missing",
+            )
         if error.code == 404:
-            return NotFound(f"{self.host} has no {self.reference.repository}", answer)
+            return NotFound(
+                f"{self.host} has no {self.reference.repository}", answer, id="repository-missing"
+            )
         if error.code == 405:
-            return Refused(f"{self.host} takes no uploads", answer)
+            return Refused(f"{self.host} takes no uploads", answer, id="registry-read-only")
         if error.code == 429:
             wait = error.headers.get("Retry-After")
             when = f"in {wait} s" if wait else "later, or logged in"
-            return SystemFault(f"{self.host} limits the request rate", answer, f"again {when}")
+            return SystemFault(
+                f"{self.host} limits the request rate",
+                answer,
+                f"again {when}",
+                id="registry-rate-limit",
+            )
         if error.code == 400 and "HTTPS server" in answer:
-            return Refused(f"{self.host} speaks https", answer, "leave out --no-https")
-        return SystemFault(f"{self.host} failed: HTTP {error.code}", answer)
+            return Refused(
+                f"{self.host} speaks https",
+                answer,
+                "leave out --no-https",
+                id="registry-speaks-https",
+            )
+        return SystemFault(f"{self.host} failed: HTTP {error.code}", answer, id="registry-failed")
 
     def _no_access(self, evidence: str) -> Refused:
         who = credentials.find(self.host)
@@ -197,6 +219,7 @@ class Registry:
             f"{self.host} refuses access to {self.reference.repository or 'itself'}, {us}",
             f"{evidence}\nsome registries answer the same if the image does not exist",
             login(self.host),
+            id="registry-access",
         )
 
 

@@ -63,6 +63,7 @@ def _oras(server: Registry, arch: str) -> ImageSource:
             f"{reference.source} is not a SIF file",
             "it holds " + (", ".join(layer.type for layer in manifest.layers) or "nothing"),
             reference.text.replace("oras://", "runner pull docker://"),
+            id="not-a-sif",
         )
     (layer,) = layers
     return ImageSource(
@@ -79,7 +80,11 @@ def _docker(server: Registry, arch: str, convert: Convert) -> ImageSource:
     manifest = server.manifest(arch)
     if any(SIF_LAYER.fullmatch(layer.type) for layer in manifest.layers):
         text = server.reference.text.replace("docker://", "oras://")
-        raise Refused(f"{server.reference.source} is a SIF already", remedy=f"runner pull {text}")
+        raise Refused(
+            f"{server.reference.source} is a SIF already",
+            remedy=f"runner pull {text}",
+            id="sif-by-docker",
+        )
     config = server.config(manifest)
     if config.get("architecture", arch) != arch:
         raise server.other_architecture(arch, str(config["architecture"]))
@@ -118,7 +123,9 @@ def _remote_labels(server: Registry, layer: Blob) -> dict[str, str]:
     try:
         return sif.labels_in(cast(BinaryIO, _RemoteFile(server, layer))) or {}
     except (sif.SifError, ValueError) as error:
-        raise Refused(f"{server.reference.source} is no SIF", str(error)) from None
+        raise Refused(
+            f"{server.reference.source} is no SIF", str(error), id="remote-sif-damaged"
+        ) from None
 
 
 class _RemoteFile:
@@ -139,7 +146,10 @@ class _RemoteFile:
         while some and self.position < end:  # a server may send less than was asked for
             with self.server.blob(self.blob, f"{self.position}-{end - 1}") as answer:
                 if answer.status != HTTPStatus.PARTIAL_CONTENT:
-                    raise SystemFault(f"{self.server.host} does not support range requests")
+                    raise SystemFault(
+                        f"{self.server.host} does not support range requests",
+                        id="registry-without-ranges",
+                    )
                 some = http.read(answer, self.server.host, end - self.position)
             data += some
             self.position += len(some)

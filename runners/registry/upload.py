@@ -89,6 +89,7 @@ def _send(server: Registry, blob: Blob, made: Layout, progress: Progress) -> Non
             f"{server.host} ended the upload of {human_size(blob.size)}",
             f"{error.what}\n{error.evidence}",
             "again: the layers that have arrived stay there",
+            id="upload-ended",
         ) from None
 
 
@@ -103,4 +104,4 @@ def _tag(server: Registry, made: Layout) -> None:
         if error.code not in REFUSED:
             raise fault from None
         what = f"{server.host} takes no OCI image; the tag is as it was"
-        raise Refused(what, fault.evidence, OTHERWISE) from None
+        raise Refused(what, fault.evidence, OTHERWISE, id="registry-without-oci") from None

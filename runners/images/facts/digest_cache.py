@@ -59,9 +59,11 @@ def compute_digest(path: Path, progress: Progress | None = None) -> str:
                     _remember(path, seen, digest)
                 return digest
     except OSError as error:
-        raise SystemFault(f"cannot read {path}", str(error)) from None
+        raise SystemFault(f"cannot read {path}", str(error), id="image-unreadable") from None
     what = f"{path} changed while it was read, {READS} times"
-    raise SystemFault(what, remedy=f"ls -l --time-style=full-iso {shlex.quote(str(path))}")
+    raise SystemFault(
+        what, remedy=f"ls -l --time-style=full-iso {shlex.quote(str(path))}", id="image-changing"
+    )
 
 
 def recall(path: Path) -> str:

@@ -85,7 +85,7 @@ def probe_path(environ: Mapping[str, str], where: str) -> dict[str, str]:
     done = shell.run(probe_image.script(), env=environ, timeout=probe_image.SECONDS)
     facts = probe_image.parse(done.out) if "== end" in done.out else {}
     if "python.version" not in facts:
-        raise SystemFault(f"the Python in {where} does not run", done.err)
+        raise SystemFault(f"the Python in {where} does not run", done.err, id="python-broken")
     if facts.get("horovod.version") != "none":
         argv = probe_image.build_script()
         built = shell.run(argv, env=environ, timeout=probe_image.SECONDS)
@@ -111,7 +111,9 @@ def image(name: str | None, runtime: RuntimeName) -> ImageInfo:
     """Return what `name` means to a runtime that takes no image files; nothing is pulled."""
     if not name:
         what = "a folder" if runtime is RuntimeName.NONE else "a name"
-        raise UsageError(f"no image was given; for --runtime {runtime} it is {what}")
+        raise UsageError(
+            f"no image was given; for --runtime {runtime} it is {what}", id="image-not-given"
+        )
     return _folder(name) if runtime is RuntimeName.NONE else _stored(name, runtime)
 
 
@@ -122,6 +124,7 @@ def _folder(name: str) -> ImageInfo:
             f"--runtime none: {name} is not the folder of a virtual or conda environment",
             f"{path / 'bin' / 'python'} is not there",
             "python3 -m venv FOLDER, on a file system that the nodes see",
+            id="environment-not-found",
         )
     labels = read_labels(path)
     return ImageInfo(path, labels, inspected=facts_now(labels))
@@ -134,6 +137,7 @@ def _stored(name: str, runtime: RuntimeName) -> ImageInfo:
         raise UsageError(
             f"{name} is not a name in the image store of {runtime}",
             remedy=f"{RUNTIMES[runtime].pull} NAME:TAG, then --image NAME:TAG",
+            id="store-name-malformed",
         )
     problem = f"it is in the store of {runtime}, and not looked into before the job"
     return ImageInfo(Path(plain), problem=problem)
@@ -211,8 +215,10 @@ def unnamed(
         return by_modules
     looked_at = "\n".join(_looked_at(modules, active))
     if runtime is RuntimeName.NONE:
-        raise UsageError("no image was given", looked_at, WAYS)
-    raise UsageError("no image was given", looked_at, change(image="horovod_cpu.sif"))
+        raise UsageError("no image was given", looked_at, WAYS, id="image-not-given")
+    raise UsageError(
+        "no image was given", looked_at, change(image="horovod_cpu.sif"), id="image-not-given"
+    )
 
 
 def _looked_at(modules: LoadedModules, active: ImageInfo | None) -> list[str]:

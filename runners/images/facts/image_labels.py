@@ -19,7 +19,10 @@ def read(path: Path) -> ImageInfo:
         labels, architecture = sif.labels(path), sif.architecture(sif.objects(path))
     except (sif.SifError, OSError, ValueError) as error:
         raise Refused(
-            f"{path} cannot be used as an image", str(error), "copy or build it again"
+            f"{path} cannot be used as an image",
+            str(error),
+            "copy or build it again",
+            id="image-unusable",
         ) from None
     # None: made by Singularity before 3.6. The runtime would run a shell of the image for them.
     return ImageInfo(path, labels or {}, architecture=architecture or "")
@@ -28,7 +31,9 @@ def read(path: Path) -> ImageInfo:
 def _sandbox_labels(path: Path) -> dict[str, str]:
     if not untrusted_folder.is_folder(path, ".singularity.d"):
         missing = f"{path / '.singularity.d'} is missing"
-        raise Refused(f"{path} is a folder, but not a sandbox image", missing)
+        raise Refused(
+            f"{path} is a folder, but not a sandbox image", missing, id="image-not-sandbox"
+        )
     try:
         with untrusted_folder.open_file(path, ".singularity.d/labels.json") as file:
             labels = json.loads(file.read(sif.LARGEST_METADATA))
@@ -38,4 +43,6 @@ def _sandbox_labels(path: Path) -> dict[str, str]:
     except (OSError, *DAMAGED) as error:
         # Not repeated: a link could lead to a private file.
         what = f"its .singularity.d/labels.json: {type(error).__name__}"
-        raise Refused(f"{path} cannot be used as an image", what) from None
+        raise Refused(
+            f"{path} cannot be used as an image", what, id="image-labels-damaged"
+        ) from None

@@ -119,7 +119,7 @@ def versions(image: Path) -> dict[str, str]:
     """
     done = run(image, script(), SECONDS)
     if "== end" not in done.out:
-        raise SystemFault(f"nothing can be run in {image}", done.err)
+        raise SystemFault(f"nothing can be run in {image}", done.err, id="image-does-not-run")
     return parse(done.out)
 
 

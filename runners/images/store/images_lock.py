@@ -61,7 +61,9 @@ def read(path: Path) -> tuple[LockedImage, ...]:
     content = config_files.read_trusted(path)
     form = content.pop("form", FORM)
     if form != FORM:
-        raise Refused(f"{path} is of form {form}", f"this runner reads form {FORM}")
+        raise Refused(
+            f"{path} is of form {form}", f"this runner reads form {FORM}", id="images-lock-form"
+        )
     check(path, {"image": IMAGES}, content)
     entries: tuple[LockedImage, ...] = convert(IMAGES, content.get("image", []))
     return entries

@@ -130,7 +130,11 @@ def check_name(name: str) -> None:
     """Raise Refused when the name is that of a file or link which is not of the store."""
     path = places.images() / name
     if os.path.lexists(path) and name not in names():
-        raise Refused(f"{path} already exists and was not pulled", remedy="--name OTHER")
+        raise Refused(
+            f"{path} already exists and was not pulled",
+            remedy="--name OTHER",
+            id="image-name-taken",
+        )
 
 
 def point(name: str, digest: str) -> str:
