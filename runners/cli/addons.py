@@ -45,7 +45,7 @@ class AddonCommand(NamedTuple):
         name = self.entry_point.name
         both = [_install(".", f"./{FOLDERS[name]}")] if name in FOLDERS else []
         what = f"the add-on {self.distribution}, which has the command {name!r}, cannot be loaded"
-        return SystemFault(what, reason, both)
+        return SystemFault(what, reason, both, id="addon-not-loaded")
 
 
 def installed(kits: Mapping[str, object]) -> dict[str, AddonCommand]:
@@ -79,6 +79,7 @@ def command_named(name: str, kits: Mapping[str, object]) -> click.Command | None
             f"the command {name!r} is an add-on, which is not installed",
             f"a checkout of horovod-runner has it in {FOLDERS[name]}; in the checkout:",
             _install(f"./{FOLDERS[name]}"),
+            id="addon-not-installed",
         )
     return addon.load() if addon else None
 

@@ -61,6 +61,7 @@ class SettingsCommand(click.Command):
                 raise UsageError(
                     f"{both} are two names of one option, with two values",
                     remedy=list(suggest.resolved(remedies, command_line(ctx))),
+                    id="option-named-twice",
                 )
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -161,6 +162,7 @@ class TrainerCommand(SettingsCommand):
                 f"{ctx.command_path} has no option {error.option_name}",
                 "the trainer's own arguments come after --",
                 [command(*ctx.command_path.split(), *offer) for offer in offers],
+                id="option-unknown",
             ) from None
 
 
@@ -175,6 +177,7 @@ def _check_negation(
             f"{ctx.command_path} has no option {option}",
             f"leave it out: without {positive} that is so",
             command(*ctx.command_path.split(), *rest),
+            id="option-not-negated",
         )
 
 

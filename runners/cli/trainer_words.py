@@ -25,6 +25,7 @@ def check(of: click.Command, ctx: click.Context, words: Sequence[str]) -> None:
             "the trainer is an empty word",
             "a variable in quotes that is not set? Without any word a launch is a short test",
             command(*typed),
+            id="trainer-empty",
         )
     if "--" in words:
         _check_left_out(of, ctx, words, trainer)
@@ -44,6 +45,7 @@ def _check_left_out(
         f"no trainer before -- {trainer}",
         AFTER,
         command(*typed, *words[:end], EXAMPLE, *words[end:]),
+        id="no-trainer-before-dashes",
     )
 
 
@@ -66,6 +68,7 @@ def _check_programs_own(
                 command(*typed, *words[: place + 1], "--", *rest),
                 command(*typed, *words[:place], *rest, trainer),
             ],
+            id="option-after-trainer",
         )
 
 
@@ -86,6 +89,7 @@ def check_value(
         f"but {error.message.rstrip('.')}",
         AFTER,
         command(*ctx.command_path.split(), *words[: place + 1], "--", *rest),
+        id="option-of-runner-and-trainer",
     )
 
 

@@ -105,7 +105,7 @@ for command in build_host.COMMANDS:
 def _argument(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"--build-arg {text}: not NAME=VALUE")
+        raise UsageError(f"--build-arg {text}: not NAME=VALUE", id="build-arg-malformed")
     return name, value
 
 

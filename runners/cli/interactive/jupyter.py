@@ -48,7 +48,7 @@ def jupyter_command(
     if kernel:
         if job or as_json or loopback:
             text = "--kernel takes neither JOB, --json nor --loopback: it starts no server"
-            raise UsageError(text)
+            raise UsageError(text, id="kernel-without-server")
         _write_kernel(kernel, flags, dry_run)
         return
     if job:

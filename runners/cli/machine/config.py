@@ -46,7 +46,7 @@ def trust_command(folder: Path, remove: bool, listing: bool) -> None:
     libraries that run as you. The trust ends when the owner of the folder changes.
     """
     if remove and listing:
-        raise UsageError("--remove and --list contradict each other")
+        raise UsageError("--remove and --list contradict each other", id="remove-and-list")
     if listing:
         for folder in trust.folders(os.environ):
             click.echo(folder)

@@ -58,6 +58,7 @@ def doctor_command(
         raise UsageError(
             "--run comes back to an earlier job, --job starts another",
             remedy="runner doctor --run RUN",
+            id="run-and-job",
         )
     listener = printer.Console()
     if run:

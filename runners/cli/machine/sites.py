@@ -78,7 +78,7 @@ def show_command(name: str | None, as_json: bool) -> None:
     """Show every value of a site with source, date and file; default: the detected site."""
     profile = load.profile(name, os.environ) if name else here()
     if profile is None:
-        raise UsageError("no site is in force here", remedy="runner sites show NAME")
+        raise UsageError("no site is in force here", remedy="runner sites show NAME", id="no-site")
     rows = [_facts_of_value(value) for value in load.values(profile, os.environ)]
     if as_json:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}

@@ -28,7 +28,7 @@ def cancel_command(job: str | None, runs_dir: str | None) -> None:
     name = first.array if several else first.id
     if not cancelled:
         subject = f"all runs of {name} have" if several else f"job {name} has"
-        raise NotFound(f"{subject} ended already", remedy=f"runner status {name}")
+        raise NotFound(f"{subject} ended already", remedy=f"runner status {name}", id="job-ended")
     if several:
         click.echo(f"{name}: {cancelled} of {len(meant)} runs cancelled", err=True)
     else:
@@ -41,6 +41,8 @@ def _confirm(meant: Runs) -> None:
     name = job.array or job.id
     subject = f"{len(meant)} runs of {name}" if len(meant) > 1 else f"job {name} ({job.name})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("which job?", f"the last one is {subject}", f"runner cancel {name}")
+        raise UsageError(
+            "which job?", f"the last one is {subject}", f"runner cancel {name}", id="job-not-named"
+        )
     if not click.confirm(f"cancel {subject}?", err=True):
         raise click.exceptions.Exit(1)

@@ -82,10 +82,14 @@ def _explain_text(file: Path, name: str, as_json: bool) -> None:
     """Print what a log alone tells. Raises UsageError when it is empty or unreadable."""
     try:
         if not file.stat().st_size:
-            raise UsageError(f"{name} is empty", remedy="runner explain JOB, FILE or -")
+            raise UsageError(
+                f"{name} is empty", remedy="runner explain JOB, FILE or -", id="log-empty"
+            )
         explanation = end.explain_text(file, name)
     except OSError as error:
-        raise UsageError(f"cannot read {name}", error.strerror or str(error)) from None
+        raise UsageError(
+            f"cannot read {name}", error.strerror or str(error), id="log-unreadable"
+        ) from None
     if as_json:
         printer.print_json(diagnosis.document([end.explanation_facts(explanation)]))
         return

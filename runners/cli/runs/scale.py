@@ -122,6 +122,7 @@ def _refuse_others(option: str, known: Collection[str]) -> None:
             raise UsageError(
                 f"{option} uses the study's original command; leave out {word}",
                 remedy="runner scale --study DIR ..., with the whole command, lets a study grow",
+                id="study-options-changed",
             )
 
 
@@ -130,6 +131,7 @@ def _question(trainer: str | None, args: tuple[str, ...], values: dict[str, Any]
         raise UsageError(
             "there is no trainer" if not trainer else "--nodes is not given",
             remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
+            id="trainer-not-given" if not trainer else "nodes-not-given",
         )
     flags = options.flags(values).items()
     return StudyRequest(
