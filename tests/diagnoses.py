@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from .documents import ROOT
 # A call of one of these makes a diagnosis of a plan; its first argument is the id.
 MAKERS = ("log.refuse", "log.warn", "refusal", "warning")
 ROOMS = ("planning", "schedulers", "runtimes", "launching", "sessions")
+# Kinds of errors that stand for many faults; the others (`MissingProgram`) are one fault each.
+KINDS = ("RunnerError", "UsageError", "Refused", "SystemFault", "NotVerified", "NotFound")
+ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
 def calls() -> Iterator[tuple[Path, ast.Call]]:
@@ -31,3 +35,28 @@ def id_of(call: ast.Call) -> str:
 def ids() -> list[str]:
     """Return the ids of all that a plan is refused for, or warns of."""
     return sorted({id_of(call) for _, call in calls()} - {""})
+
+
+def errors() -> Iterator[tuple[Path, ast.Call]]:
+    """Yield each call in `runners/` that makes an error of a kind; click's own have no ids."""
+    for path in sorted((ROOT / "runners").glob("**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                module, _, name = ast.unparse(node.func).rpartition(".")
+                if name in KINDS and module != "click":
+                    yield path, node
+
+
+def ids_of(error: ast.Call) -> set[str]:
+    """Return the ids that stand in an error's `id`: two where a condition chooses; "" for none.
+
+    Where one is passed on from another diagnosis, or to a function, none stands there.
+    """
+    given = next((word.value for word in error.keywords if word.arg == "id"), ast.Constant(""))
+    parts = [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
+    return {str(part.value) for part in parts if isinstance(part, ast.Constant)}
+
+
+def error_ids() -> list[str]:
+    """Return the ids of all errors."""
+    return sorted({id for _, error in errors() for id in ids_of(error)} - {""})

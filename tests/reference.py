@@ -277,6 +277,10 @@ def diagnoses_page() -> str:
         "the whole script). Its ids are `left-out`, `not-carried-over`, `to-fill-in` and "
         "`to-look-at`, and those of [findings](batch-findings.md), which have a `page`.",
         "## What a plan is refused for, and what it warns of\n\n" + _code(diagnoses.ids()) + ".",
+        "## What a command ends with\n\n`doctor` has them as diagnoses, and an exception of the "
+        "[Python API](../guides/python-api.md) as `diagnosis.id`: "
+        + _code(diagnoses.error_ids())
+        + ".",
     ]
     return "\n\n".join(parts) + "\n"
 

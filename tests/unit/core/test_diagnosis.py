@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from runners.core import diagnosis
 from runners.core.diagnosis import Certainty, Diagnosis, Severity
 from runners.core.errors import Refused, UsageError
 from runners.core.remedy import Remedy, advice, change
 from tests import diagnoses
 
-ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 FULL = diagnosis.refusal("disk-full", "the disk is full", "df: 0\ndf: 1\n", advice("free some"))
 
 
@@ -68,5 +65,7 @@ def test_an_error_is_a_diagnosis_that_is_raised() -> None:
 def test_each_diagnosis_of_a_plan_has_an_id() -> None:
     found = list(diagnoses.calls())
     assert len(found) > 100
-    without = [path.name for path, call in found if not ID.fullmatch(diagnoses.id_of(call))]
+    without = [
+        path.name for path, call in found if not diagnoses.ID.fullmatch(diagnoses.id_of(call))
+    ]
     assert without == ["case.py", "case.py"], "the log passes on what it is called with"
