@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from ..core.command_line import FLAG, CommandLine, Given
 from ..core.errors import RunnerError, UsageError
-from ..core.remedy import Value, change, command
+from ..core.remedy import Value, change, command, option_words
 from ..settings.table import SETTINGS
 from . import trainer_words
 from .trainer_words import takes_a_value
@@ -96,6 +96,13 @@ def command_line(ctx: click.Context | None = None) -> CommandLine:
         os.getcwd(),
         tuple(sys.argv[1:]),
     )
+
+
+def words(ctx: click.Context) -> list[str]:
+    """Return a command as it was typed; its settings, if it has any, are among the options."""
+    pairs = [pair for name in ctx.params for pair in _options(ctx, name)]
+    options = [word for pair in pairs for word in option_words(*pair)]
+    return [*ctx.command_path.split(), *options, *_arguments(ctx)]
 
 
 def was_given(ctx: click.Context, name: str) -> bool:

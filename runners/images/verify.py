@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Callable
 
 from ..core import machine, shell, sif
+from ..core.diagnosis import Diagnosis
 from ..core.errors import RunnerError
 from . import container_runtime, recorded_digest
 from .facts import digest_cache, image_labels, probe_image
@@ -21,12 +22,16 @@ BYTES_PER_SECOND = 20e6  # a slow network file system, for the time limit
 
 @dataclass(frozen=True)
 class ImageCheck:
-    """One line: the question, its state, what that rests on, and the next command."""
+    """One line: the question, its state, what that rests on, and the next command.
+
+    Where an error is the answer, `diagnosis` is the error's.
+    """
 
     name: str
     state: str
     evidence: str
     remedy: str = ""
+    diagnosis: Diagnosis | None = None
 
 
 def verify(
@@ -67,7 +72,8 @@ def _asked(name: str, question: Callable[[], ImageCheck]) -> ImageCheck:
 
 def _failed(name: str, error: RunnerError) -> ImageCheck:
     evidence = f"{error.what}\n{error.evidence}".strip()
-    return ImageCheck(name, FAIL, evidence, "\n".join(map(str, error.remedies)))
+    remedy = "\n".join(map(str, error.remedies))
+    return ImageCheck(name, FAIL, evidence, remedy, error.diagnosis)
 
 
 def _whole(image: Path) -> ImageCheck:

@@ -15,6 +15,7 @@ from ..invocation import was_given
 from ..progress import Lines, phases
 from . import build_host, build_options
 from .build_options import FILE
+from .image_command import ImageCommand
 
 EXAMPLE = """\b
 Examples:
@@ -29,11 +30,11 @@ Examples:
 """
 
 
-class Build(click.Group):
+class Build(ImageCommand, click.Group):
     """A command whose first word names one of its own commands, or else what to build."""
 
     allow_extra_args, allow_interspersed_args = False, True
-    parse_args, invoke = click.Command.parse_args, click.Command.invoke
+    parse_args, image_parameter = click.Command.parse_args, "origin"
 
     def make_context(
         self,

@@ -10,9 +10,10 @@ import click
 from ...contract.log_text import harmless
 from ...images import local_image
 from .. import options, printer
+from .image_command import ImageCommand
 
 
-@click.command("inspect", epilog="Example: runner inspect horovod_cpu.sif --json")
+@click.command("inspect", cls=ImageCommand, epilog="Example: runner inspect horovod_cpu.sif --json")
 @click.argument("image")
 @options.as_json
 def inspect_command(image: str, as_json: bool) -> None:

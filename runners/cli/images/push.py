@@ -7,6 +7,7 @@ import click
 from ...images import local_image, push
 from ...registry import reference
 from .. import options, printer, progress
+from .image_command import ImageCommand
 
 EXAMPLE = """\b
 Examples:
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command("push", epilog=EXAMPLE)
+@click.command("push", cls=ImageCommand, epilog=EXAMPLE)
 @click.argument("image")
 @click.argument("uri")
 @click.option(

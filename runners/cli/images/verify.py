@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...contract.log_text import harmless
+from ...core import diagnosis
 from ...core.errors import NotVerified
 from ...images import local_image
 from ...registry import reference
-from .. import options, printer
+from ...settings import suggest
+from .. import invocation, options, printer
+from .image_command import ImageCommand
 
 if TYPE_CHECKING:
     from ...images import verify
 
 
-@click.command("verify", epilog="Example: runner verify horovod_cpu.sif --quick")
+@click.command("verify", cls=ImageCommand, epilog="Example: runner verify horovod_cpu.sif --quick")
 @click.argument("image")
 @click.option("--digest", default="", metavar="sha256:...", help="expected digest of the file")
 @click.option("--quick", is_flag=True, help="skip the checks that run in the image")
@@ -42,9 +45,16 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
             _show_check(check)
     failed = any(check.state == verify.FAIL for check in checks)
     if as_json:
-        lines = [asdict(check) for check in checks]
+        lines = [_as_data(check) for check in checks]
         printer.print_json({"image": str(path), "verified": not failed, "checks": lines})
     sys.exit(NotVerified.exit_code if failed else 0)
+
+
+def _as_data(check: verify.ImageCheck) -> dict[str, Any]:
+    """Return a check for programs, with the diagnosis where an error is the answer."""
+    typed = partial(suggest.as_json, typed=invocation.command_line())
+    found = check.diagnosis
+    return {**vars(check), "diagnosis": diagnosis.as_data(found, typed) if found else None}
 
 
 def _show_check(check: verify.ImageCheck) -> None:
@@ -53,5 +63,5 @@ def _show_check(check: verify.ImageCheck) -> None:
     click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())
     for line in more:
         click.echo(f"{'':<26} {line}")
-    if check.remedy:
-        click.echo(f"{'':<26} try: {check.remedy}")
+    for line in check.remedy.splitlines():
+        click.echo(f"{'':<26} try: {line}")
