@@ -32,7 +32,7 @@ BY_SIGNAL = re.compile(r"RaisedSignal:(\d+)")
 SIGNAL_NO_LOG = 53  # of slurmstepd that cannot open a job's log (21.08 to 26.05)
 STALL_SECONDS = LogPattern("waiting for remainder of ranks for more than")
 STALL_WARNING = LogPattern(MISSING_RANKS)
-STALLED_RANKS = LogPattern(": [", MISSING_RANK.pattern.replace(r"(?:\d+@\S+ \| )?", ""))
+STALLED_RANKS = LogPattern(": [", MISSING_RANK)
 STALL_STATES = (JobState.TIMEOUT, JobState.CANCELLED, JobState.RUNNING, JobState.FAILED)
 
 

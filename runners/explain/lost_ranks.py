@@ -11,9 +11,11 @@ from ..contract.rank_command import parse_ranks
 
 MOST_RANKS = 2**17  # that one line tells of: any program may write such a line
 # Horovod's stall inspector (0.28, stall_inspector.cc), after HOROVOD_STALL_CHECK_TIME_SECONDS, 60:
-# `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`
+# `Missing ranks:`, then a line for each, `1: [gradient.weight, ...]`, as a rank writes it or with
+# the rank's label before it in the log.
 MISSING_RANKS = "Missing ranks:"
-MISSING_RANK = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
+MISSING_RANK = r"^\s*(\d+): \[(.*)\]\s*$"
+LABELLED_MISSING_RANK = re.compile(r"^(?:\d+@\S+ \| )?\s*(\d+): \[(.*)\]\s*$")
 LOST = (
     # `srun: error: n2: task 3: Killed`, or `tasks 1-3: Exited with exit code 1`
     r"^srun: error: (?P<host>[^:\s]+): tasks? (?P<ranks>[\d,-]+): (?P<how>.+)$",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contract.log_text import harmless
-from ..explain.lost_ranks import MISSING_RANK, MISSING_RANKS
+from ..explain.lost_ranks import LABELLED_MISSING_RANK, MISSING_RANKS
 from ..jobs.metrics_tail import Reading
 from . import rank_samples
 from .rank_samples import RankSample, TableRow
@@ -83,7 +83,7 @@ def progress(
 
 
 def _is_inspectors(line: str) -> bool:
-    return INSPECTOR in line or MISSING_RANKS in line or MISSING_RANK.match(line) is not None
+    return INSPECTOR in line or MISSING_RANKS in line or bool(LABELLED_MISSING_RANK.match(line))
 
 
 def of_ranks(
@@ -135,7 +135,7 @@ def missing(tail: Sequence[str]) -> list[int]:
     titles = [at for at, line in enumerate(tail) if MISSING_RANKS in line]
     ranks: list[int] = []
     for line in tail[titles[-1] + 1 :] if titles else ():
-        match = MISSING_RANK.match(line)
+        match = LABELLED_MISSING_RANK.match(line)
         if not match:
             break
         ranks.append(int(match.group(1)))
