@@ -217,10 +217,9 @@ class Work:
             self.bound = None
         except Refused as error:
             if not busy:
-                fewer = [change(at_once=1)]  # where there may be so many jobs only
-                raise Refused(
-                    error.what, error.evidence, error.remedies or fewer, id=error.diagnosis.id
-                ) from None
+                if not error.remedies:  # where there may be so many jobs only
+                    error.change(remedies=(change(at_once=1),))
+                raise
             # Sites bound how many jobs a user may have: the rest goes when others have ended.
             self.bound = busy
             self.drafts.listener.tell(f"the rest is submitted when others have ended: {error.what}")
