@@ -84,7 +84,8 @@ def _squashfs(datasets: Sequence[Dataset], runtime: RuntimeName) -> Diagnosis:
     data = [
         _typed(dataset, unpacked.get(str(dataset.path), str(dataset.path))) for dataset in datasets
     ]
-    what = f"{runtime} cannot mount the squashfs file {', '.join(unpacked)}"
+    files = "file" if len(unpacked) == 1 else "files"
+    what = f"{runtime} cannot mount the squashfs {files} {', '.join(unpacked)}"
     remedy = change(data=data, leave_out=["data"], first=" && ".join(lines))
     return refusal("squashfs-not-of-runtime", what, "apptainer can", remedy)
 

@@ -156,6 +156,12 @@ def test_who_mounts_no_squashfs_says_what_to_do(runtime: RuntimeName) -> None:
     assert "b=b-unpacked, leave out --data" in first
 
 
+def test_several_squashfs_files_are_named_as_several() -> None:
+    both = solved(TWO, replace(TWO, name="c", path=Path("/d/c.sqsh")), runtime=RuntimeName.SHIFTER)
+    (refusal,) = (r for r in both.refusals if r.id == "squashfs-not-of-runtime")
+    assert refusal.what.endswith("cannot mount the squashfs files /d/b.sqsh, /d/c.sqsh")
+
+
 def test_without_a_container_one_dataset() -> None:
     (refusal,) = solved(ONE, Dataset("b", Path("/b")), runtime=RuntimeName.NONE).refusals
     assert "takes one dataset, not a, b" in refusal.what
