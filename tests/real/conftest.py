@@ -128,9 +128,9 @@ class Login:
         assert done.returncode == 0 or words[0] != "result", done.stderr
         return json.loads(done.stdout)
 
-    def why(self, *words: str) -> Any:
+    def why(self, *words: str, env: Mapping[str, str] | None = None) -> Any:
         """Return why a run ended, as `runner explain WORDS --json` tells."""
-        (diagnosis,) = self.told("explain", *words)["diagnoses"]
+        (diagnosis,) = self.told("explain", *words, env=env)["diagnoses"]
         return diagnosis
 
 

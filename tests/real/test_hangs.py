@@ -103,9 +103,7 @@ def explained(login: Login, id: str, tries: int) -> dict[str, Any]:
     """What `explain` says, asked again while it knows of nothing: a job may not hang yet."""
     env = {"RUNNER_STALL_AFTER": str(AFTER)}
     for _ in range(tries):
-        done = login.runner("explain", "--json", id, env=env)
-        assert done.stdout, done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)["diagnoses"][0]
+        answer: dict[str, Any] = login.why(id, env=env)
         if answer["id"] != "running":
             break
     return answer

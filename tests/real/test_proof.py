@@ -311,7 +311,7 @@ def test_an_image_altered_while_the_job_waits(place: Place) -> None:
         assert place.runner("wait", job).returncode == NOT_VERIFIED
         said = place.runner("logs", "--all", job).stdout
         assert re.search(rf"{who}.*is no longer the file that was launched", said), said
-        (why,) = json.loads(place.runner("explain", "--json", job).stdout)["diagnoses"]
+        why = place.login.why(job, env=place.env)
         assert (why["id"], why["certainty"]) == ("image-changed", "certain"), why
     done = place.runner("launch", *held)
     assert (done.returncode, len(place.login.runs())) == (NOT_VERIFIED, 2)

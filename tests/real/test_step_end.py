@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -54,5 +53,5 @@ def test_the_script_ends_the_step_with_the_failure_on_record(login: Login) -> No
     # Brackets: this command has the word too.
     gone = "timeout 90 sh -c 'while pgrep -u ada -f [i]njob; do sleep 1; done'"
     succeeded(on_cluster(["bash", "-c", gone], node="n2"))  # the rank that Slurm has lost
-    (cause,) = json.loads(login.runner("explain", id, "--json", env=env).stdout)["diagnoses"]
+    cause = login.why(id, env=env)
     assert (cause["rank"], "Connection closed by peer" in cause["what"]) == (0, True), cause
