@@ -24,22 +24,30 @@ class ImageCommand(click.Command):
             return click.Command.invoke(self, ctx)
         except RunnerError as error:
             if ctx.params[self.image_parameter] is not None:
-                remedies = (self._typed(remedy, ctx) for remedy in error.remedies)
-                error.change(remedies=tuple(remedies))
+                typed = (self._typed(remedy, ctx) for remedy in error.remedies)
+                error.change(remedies=tuple(filter(None, typed)))
             raise
 
-    def _typed(self, remedy: Remedy, ctx: click.Context) -> Remedy:
+    def _typed(self, remedy: Remedy, ctx: click.Context) -> Remedy | None:
+        """Return what to type for a remedy; None where its image would be refused too."""
         image = dict(remedy.options).get("image")
         if image is None:
             return remedy
+        try:
+            first = _brings(str(image))
+        except RunnerError:
+            return None
         with_image = copy.copy(ctx)
         with_image.params = {**ctx.params, self.image_parameter: image}
         line = shlex.join(invocation.words(with_image))
-        return shell_line(" && ".join([*_brings(str(image)), line]))
+        return shell_line(" && ".join([*first, line]))
 
 
 def _brings(image: str) -> list[str]:
-    """Return the command that an image needs first, which is not here yet."""
+    """Return the command that an image which is not here needs first.
+
+    Raises RunnerError for one that no command takes, such as another user's.
+    """
     from ...images import local_image  # for a mistake only
 
     try:

@@ -43,6 +43,15 @@ def test_another_image_stands_where_the_command_names_it(
     assert tries(runner(monkeypatch, capsys, *shlex.split(typed))) == [suggested]
 
 
+def test_an_image_that_is_not_trusted_is_not_suggested(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sif(here / OTHER, {}).chmod(0o666)
+    done = runner(monkeypatch, capsys, "inspect", "horovod_cp.sif")
+    assert "the image horovod_cp.sif does not exist" in done.stderr
+    assert tries(done) == []
+
+
 def test_what_is_suggested_works(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
