@@ -40,8 +40,7 @@ class JobFailed(RunnerError):
     id = "job-failed"
 
     def __init__(self, what: str, explanation: Explanation) -> None:
-        fixes = (explanation.fix, *(alternative.fix for alternative in explanation.others))
-        super().__init__(what, explanation.evidence, [fix for fix in fixes if fix])
+        super().__init__(what, explanation.evidence, explanation.remedies)
         self.explanation = explanation
 
 

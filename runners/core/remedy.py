@@ -19,7 +19,8 @@ class Remedy:
     A launch is the same command line once more: with `options` set and those named in `leave_out`
     taken away (of a list, `options` adds), with the `arguments` of the trainer in place of those it
     had under these names, with another `trainer` (and its arguments), from within the folder `cwd`,
-    after `text` (a line for the shell) has been run. Of the other kinds `text` is all.
+    after `text` (a line for the shell) has been run. Of the other kinds `text` is all. One of
+    several may say what it `does` that the others do not.
     """
 
     kind: str = LAUNCH
@@ -29,6 +30,7 @@ class Remedy:
     arguments: tuple[tuple[str, str], ...] = ()
     trainer: tuple[str, ...] = ()
     cwd: str = ""
+    does: str = ""
 
     def __str__(self) -> str:
         """Return what it changes, for where the whole command is not known."""

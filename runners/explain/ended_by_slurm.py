@@ -13,7 +13,7 @@ from ..core.job_record import JobState
 from ..core.remedy import Remedy, Value, advice, change, command
 from ..schedulers.base import clock, limit_seconds
 from . import pace
-from .explanation import Alternative, Explanation, Precedence, Signature
+from .explanation import Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import finding, name_of_signal
 from .fixes import AGAIN, go_on, logs_of, resume, saves, since
@@ -102,7 +102,7 @@ def ended(
     fix: Remedy,
     *evidence: object,
     because: str = "",
-    others: Sequence[Alternative] = (),
+    others: Sequence[Remedy] = (),
 ) -> Explanation:
     """Return what Slurm itself says of the job's end.
 
@@ -112,7 +112,7 @@ def ended(
     shown = (f"the scheduler's state of the job: {facts.state.value}", *lines)
     because = because or "that is the final state of the job"
     said = finding(cause, shown, fix, Certainty.CERTAIN, because)
-    return replace(said, host=_node(facts), others=tuple(others), of_job=True)
+    return replace(said, remedies=(fix, *others), host=_node(facts), of_job=True)
 
 
 def _node(facts: Facts) -> str:
@@ -169,7 +169,7 @@ def time_limit(facts: Facts) -> Explanation:
     if seconds and (needed := pace.needed_seconds(facts, seconds)):
         cause += f"; {pace.in_words(facts, needed)}"
         best, *others = pace.ways(facts, seconds, needed)
-        return ended(facts, cause, best.fix, others=others)
+        return ended(facts, cause, best, others=others)
     longer: dict[str, Value] = {"time": clock(2 * seconds)} if seconds else {}
     again = change(requeue=True, arguments=resume(facts))
     fix = change(longer, arguments=resume(facts))
@@ -180,7 +180,7 @@ def time_limit(facts: Facts) -> Explanation:
     if not longer:
         return ended(facts, cause, again)
     does = "to save before the limit, and to be requeued and resume from there by itself"
-    return ended(facts, cause, fix, others=[Alternative(does, again)])
+    return ended(facts, cause, fix, others=[replace(again, does=does)])
 
 
 def cancelled(facts: Facts) -> Explanation:

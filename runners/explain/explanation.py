@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Callable, NamedTuple
+from typing import Callable
 
 from ..core.diagnosis import Diagnosis, Severity
 from ..core.job_record import JobState
 from ..core.remedy import Remedy
 from .facts import Facts, LogPattern
-
-
-class Alternative(NamedTuple):
-    """Another remedy, and what it does that the first does not."""
-
-    does: str
-    fix: Remedy
-
 
 # Who can fix a failure; NOBODY where it is a node that is broken
 YOU, AUTHOR, ADMINISTRATOR, NOBODY = "you", "author", "administrator", "nobody"
@@ -27,8 +19,8 @@ YOU, AUTHOR, ADMINISTRATOR, NOBODY = "you", "author", "administrator", "nobody"
 class Explanation(Diagnosis):
     """Why a job ended as it did: a diagnosis with the rank that it is about, and who can fix it.
 
-    The remedy, of which there is none where nothing failed, changes the command that launched the
-    job, or is one of its own; `others` are further ways. `because` is why it is that sure.
+    A remedy, of which there is none where nothing failed, changes the command that launched the
+    job, or is one of its own. `because` is why it is that sure.
     `evidence` are lines `FILE[:LINE]: [RANK@HOST | ]TEXT`, files as seen from the run's folder, and
     a table of where the ranks of a job that hung were; `traceback` is that of the rank that failed.
     `rank` and `host` are the first to fail, None and "" if it was none; `who` names it, or the
@@ -46,7 +38,6 @@ class Explanation(Diagnosis):
     host: str = ""
     who: str = ""
     traceback: tuple[str, ...] = ()
-    others: tuple[Alternative, ...] = ()
     steps: tuple[str, ...] = ()
     fixed_by: str = ""
     tell: str = ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..core.remedy import Value, change
+from dataclasses import replace
+
+from ..core.remedy import Remedy, Value, change
 from ..core.text import span
 from ..jobs import metrics_tail
 from ..schedulers.base import clock
-from .explanation import Alternative
 from .facts import Facts
 from .fixes import resume, saves
 
@@ -34,10 +35,10 @@ def in_words(facts: Facts, needed: int) -> str:
     return text + several if saves(facts) else text
 
 
-def ways(facts: Facts, seconds: int, needed: int) -> list[Alternative]:
+def ways(facts: Facts, seconds: int, needed: int) -> list[Remedy]:
     """Return how it can finish: by being requeued, if it saves, or in one job."""
     longer = change(time=clock(round(LEEWAY * needed)))
-    whole = Alternative("to finish in one job, where its partition gives so much time", longer)
+    whole = replace(longer, does="to finish in one job, where its partition gives so much time")
     if not saves(facts):
         return [whole]
     limit = max(seconds, SHORTEST_START)
@@ -46,4 +47,4 @@ def ways(facts: Facts, seconds: int, needed: int) -> list[Alternative]:
     settings |= {"requeue-limit": 2 * starts} if starts > FEW_STARTS else {}
     signal = f"USR1@{BEFORE_LIMIT}"
     again = change(settings, requeue=True, signal=signal, arguments=resume(facts))
-    return [Alternative("in several starts", again), whole]
+    return [again, whole]

@@ -155,11 +155,7 @@ def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | Non
 def with_commands(explanation: Explanation, job: Job) -> Explanation:
     """Return an explanation whose fixes are the whole commands to type."""
     fixes = tuple(suggest.resolved(explanation.remedies, job.typed))
-    others = suggest.resolved([alternative.fix for alternative in explanation.others], job.typed)
-    changed = (
-        alternative._replace(fix=fixed) for alternative, fixed in zip(explanation.others, others)
-    )
-    return replace(explanation, remedies=fixes, others=tuple(changed))
+    return replace(explanation, remedies=fixes)
 
 
 def result(paths: JobPaths, job: Job) -> dict[str, Any]:
@@ -210,7 +206,6 @@ def explanation_facts(explanation: Explanation, job: Job | None = None) -> dict[
     """
     typed = partial(suggest.as_json, typed=job.typed if job else UNKNOWN_LAUNCH)
     facts = diagnosis.as_data(explanation, typed)
-    facts["remedies"] += [{**typed(fix), "does": does} for does, fix in explanation.others]
     return {
         **facts,
         "because": explanation.because,

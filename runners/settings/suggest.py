@@ -58,14 +58,14 @@ def argv(remedy: Remedy, typed: CommandLine) -> list[str]:
 def as_json(remedy: Remedy, typed: CommandLine) -> dict[str, Any]:
     """Return a remedy for programs: its kind, what to type, and of a launch what it changes."""
     value = {**vars(remedy), "text": text(remedy, typed), "before": remedy.text}
-    shown = list(value) if remedy.kind == LAUNCH else ["kind", "text"]
-    return {name: value[name] for name in shown}
+    shown = list(value) if remedy.kind == LAUNCH else ["kind", "text", "does"]
+    return {name: value[name] for name in shown if name != "does" or remedy.does}
 
 
 def resolved(remedies: Iterable[Remedy], typed: CommandLine) -> Iterator[Remedy]:
     for remedy in remedies:
         advice = remedy.kind == ADVICE or bool(_in_files(remedy, typed))
-        yield Remedy(ADVICE if advice else "command", text(remedy, typed))
+        yield Remedy(ADVICE if advice else "command", text(remedy, typed), does=remedy.does)
 
 
 def kept(remedy: Remedy, typed: CommandLine) -> Iterator[tuple[str, Value]]:

@@ -132,7 +132,7 @@ def explanation_lines(explanation: Explanation, job: Job | None = None) -> list[
         ("traceback", explanation.traceback),
         ("evidence", explanation.evidence_lines),
         ("fix", _fix(explanation, typed)),
-        *(("or", [f"{does}:", suggest.text(fix, typed)]) for does, fix in explanation.others),
+        *(("or", [f"{fix.does}:", suggest.text(fix, typed)]) for fix in explanation.remedies[1:]),
         ("fixed by", [FIXED_BY.get(explanation.fixed_by, "")]),
         ("tell", [explanation.tell]),
         ("certainty", [f"{explanation.certainty.value}: {explanation.because}"]),

@@ -150,8 +150,7 @@ def _merged(plan: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any
 
 def remedies(explanation: Explanation) -> tuple[str, ...]:
     """Return all ways to mend it, the best first."""
-    ways = (*explanation.remedies, *(alternative.fix for alternative in explanation.others))
-    return tuple(map(str, ways))
+    return tuple(map(str, explanation.remedies))
 
 
 def cases() -> Iterator[Case]:

@@ -127,8 +127,9 @@ def test_a_training_that_cannot_finish_within_its_limit(
     said = explain(paths, launched(job, time="00:01:00"), Status(JobState.TIMEOUT))
     assert f"at its pace all steps need {needs}: it cannot finish within it" in said.what
     assert str(said.fix) == f"{offered} -- --resume {paths.root}"
-    assert [alternative.does for alternative in said.others] == [
-        "to finish in one job, where its partition gives so much time"
+    assert [remedy.does for remedy in said.remedies] == [
+        "",
+        "to finish in one job, where its partition gives so much time",
     ]
 
 

@@ -48,8 +48,7 @@ def explained(folder: Path, text: str) -> Explanation:
 
 
 def said(explanation: Explanation) -> str:
-    fixes = [explanation.fix, *(alternative.fix for alternative in explanation.others)]
-    commands = (suggest.text(fix, end.UNKNOWN_LAUNCH) for fix in fixes if fix)
+    commands = (suggest.text(fix, end.UNKNOWN_LAUNCH) for fix in explanation.remedies)
     return "\n".join((explanation.what, *explanation.steps, *commands, explanation.tell))
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -194,6 +195,15 @@ def test_for_programs() -> None:
     assert (found["options"], found["before"]) == ((("nodes", 1),), "make")
     for_shell = suggest.as_json(shell_line("a | b"), typed("plan", "t"))
     assert for_shell == {"kind": "command", "text": "a | b"}
+    assert "does" not in found
+
+
+def test_what_a_remedy_does_is_kept_where_it_is_said() -> None:
+    remedy, line = replace(change(nodes=1), does="on one node"), typed("plan", "t")
+    (resolved,) = suggest.resolved([remedy], line)
+    assert (resolved.text, resolved.does) == ("runner launch --nodes 1 t", "on one node")
+    for given in (remedy, resolved):
+        assert suggest.as_json(given, line)["does"] == "on one node"
 
 
 def test_a_run_of_another_runner(tmp_path: Path) -> None:
