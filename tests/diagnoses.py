@@ -39,24 +39,52 @@ def ids() -> list[str]:
 
 def errors() -> Iterator[tuple[Path, ast.Call]]:
     """Yield each call in `runners/` that makes an error of a kind; click's own have no ids."""
-    for path in sorted((ROOT / "runners").glob("**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call):
-                module, _, name = ast.unparse(node.func).rpartition(".")
-                if name in KINDS and module != "click":
-                    yield path, node
+    for path, node in _nodes():
+        if isinstance(node, ast.Call):
+            module, _, name = ast.unparse(node.func).rpartition(".")
+            if name in KINDS and module != "click":
+                yield path, node
 
 
-def ids_of(error: ast.Call) -> set[str]:
-    """Return the ids that stand in an error's `id`: two where a condition chooses; "" for none.
+def kinds() -> Iterator[tuple[Path, ast.ClassDef]]:
+    """Yield each kind of error that is one fault, such as `MissingProgram`."""
+    for path, node in _nodes():
+        if not isinstance(node, ast.ClassDef) or node.name in KINDS:
+            continue
+        if {*map(ast.unparse, node.bases)} & {*KINDS}:
+            yield path, node
 
-    Where one is passed on from another diagnosis, or to a function, none stands there.
+
+def ids_of(call: ast.Call) -> set[str]:
+    """Return the ids that stand in a call's `id`: two where a condition chooses; "" for none.
+
+    Where one is passed on, as of another diagnosis, none stands there.
     """
-    given = next((word.value for word in error.keywords if word.arg == "id"), ast.Constant(""))
+    given = next((word.value for word in call.keywords if word.arg == "id"), ast.Constant(""))
     parts = [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
     return {str(part.value) for part in parts if isinstance(part, ast.Constant)}
 
 
+def id_of_kind(kind: ast.ClassDef) -> str:
+    """Return the id of a kind of error, "" where it has none of its own."""
+    values = {
+        ast.unparse(node.targets[0]): node.value
+        for node in kind.body
+        if isinstance(node, ast.Assign)
+    }
+    value = values.get("id")
+    return str(value.value) if isinstance(value, ast.Constant) else ""
+
+
 def error_ids() -> list[str]:
-    """Return the ids of all errors."""
-    return sorted({id for _, error in errors() for id in ids_of(error)} - {""})
+    """Return the ids of all errors, also those that a function is called with that makes one."""
+    calls = [node for _, node in _nodes() if isinstance(node, ast.Call)]
+    makers = [call for call in calls if re.fullmatch(r"_refused?", ast.unparse(call.func))]
+    made = {id for call in (*makers, *(call for _, call in errors())) for id in ids_of(call)}
+    return sorted((made | {id_of_kind(kind) for _, kind in kinds()}) - {""})
+
+
+def _nodes() -> Iterator[tuple[Path, ast.AST]]:
+    for path in sorted((ROOT / "runners").glob("**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            yield path, node

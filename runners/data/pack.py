@@ -93,9 +93,9 @@ def counted(folder: Path) -> Counted:
         files += len(names)
         size += sum(os.lstat(os.path.join(path, name)).st_size for name in names)
     what = f"{folder} has {len(unreadable)} files or folders that you cannot read"
-    _refuse("pack-unreadable", unreadable, what)
+    _refuse(unreadable, what, id="pack-unreadable")
     what = f"{folder} has {len(outside)} links that point outside or to nothing"
-    _refuse("pack-links-outside", outside, what)
+    _refuse(outside, what, id="pack-links-outside")
     if not files:
         raise Refused(f"{folder} is empty: there is nothing to pack", id="pack-empty")
     return Counted(files, folders, size)
@@ -108,7 +108,7 @@ def _inside(link: str, root: Path) -> bool:
     return root in Path(os.path.realpath(link)).parents
 
 
-def _refuse(id: str, names: list[str], message: str) -> None:
+def _refuse(names: list[str], message: str, id: str) -> None:
     if names:
         raise Refused(message, first_few(sorted(names), SHOWN, "\n"), id=id)
 

@@ -250,16 +250,16 @@ def check_arguments(name: str, args: Sequence[str], more: bool = False) -> None:
         what = str(error).splitlines()[0]
         if more and "are required" in what:
             return
-        raise _refused("trainer-arguments", path, what) from error
+        raise _refused(path, what, id="trainer-arguments") from error
     if unknown:
         option = unknown[0].partition("=")[0]
         names = [name for action in made._actions for name in action.option_strings]
         near = nearest(option, names) if option.startswith("--") else ""
         what = "option" if option.startswith("-") else "argument"
-        raise _refused("trainer-option-unknown", path, f"there is no {what} {option}", near)
+        raise _refused(path, f"there is no {what} {option}", near, id="trainer-option-unknown")
 
 
-def _refused(id: str, path: Path, what: str, near: str = "") -> UsageError:
+def _refused(path: Path, what: str, near: str = "", *, id: str) -> UsageError:
     remedy = command("runner", "recipes", "show", path.stem)
     return UsageError(f"{path.stem}: {what}", near, remedy, id=id)
 
