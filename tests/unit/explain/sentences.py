@@ -1,7 +1,4 @@
-"""Writes sentences.txt: what is said of each failure, and its remedies; each answer once.
-
-`python3 -m tests.unit.explain.sentences` writes it anew after a change of words.
-"""
+"""What is said of each failure, and its remedies, each answer once: for the page of sentences."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from runners.explain.explanation import Explanation
 from runners.explain.message_signatures import BECAUSE, entries
 
 from .cases import RUN, cases, remedies
-
-PAGE = Path(__file__).parent / "sentences.txt"
 
 
 def answers(folder: Path) -> Iterator[Explanation]:
@@ -46,7 +41,3 @@ def page() -> str:
         run = re.compile(rf"{re.escape(folder)}/\d+/t-1")
         told = {run.sub(RUN, "\n".join(lines(answer))) for answer in answers(Path(folder))}
         return "\n".join(sorted(told)).replace(f"{folder}/log", "LOG") + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

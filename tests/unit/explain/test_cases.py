@@ -12,8 +12,9 @@ from runners.explain import judge, message_signatures, run_signatures
 from runners.explain.explanation import Explanation
 from runners.explain.run_signatures import RunSignature
 
+from .. import sentences
 from .cases import RUN, Case, cases, remedies
-from .sentences import PAGE, page
+from .sentences import page
 
 CASES = tuple(cases())
 OF_AN_IMAGE = re.compile(r" image (?!is|cannot)|runner build|--bind")
@@ -36,7 +37,7 @@ def test_a_case_is_told_as_what_it_is(tmp_path: Path, case: Case) -> None:
 
 
 def test_all_that_is_said_is_on_one_page() -> None:
-    assert page() == PAGE.read_text(encoding="utf-8"), "python3 -m tests.unit.explain.sentences"
+    assert page() == sentences.explained(), "python3 -m tests.unit.sentences"
 
 
 def test_each_signature_has_a_case() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import Resources, SchedulerName
 from runners.jobs import find_run, job_status
 from runners.launching import dependency
 from runners.schedulers import local, slurm
 
+from .. import sentences
 from ..script.test_render import SPEC
 
 
@@ -51,7 +51,7 @@ def runs(tmp_path: Path) -> Path:
 def test_what_a_word_means(runs: Path, word: str | None, ids: list[str]) -> None:
     assert [job.id for _, job in find_run.find_all(word, runs)] == ids
     if len(ids) > 1:
-        with pytest.raises(UsageError, match="is 3 runs, 42_0 to 42_2"):
+        with sentences.raises("run-ambiguous"):
             find_run.find(word, runs)
 
 
@@ -83,23 +83,23 @@ def test_dependencies_take_runs_by_their_names(runs: Path, asked: str, told: str
 
 
 @pytest.mark.usefixtures("states")
-def test_dependencies_that_can_never_be_met(runs: Path) -> None:
-    with pytest.raises(Refused, match="afterok:bad-1 can never be met: job 41 has ended"):
+def test_dependencies_that_can_never_be_met(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(runs / "state"))  # which knows no other runs
+    with sentences.raises("dependency-never-met"):
         dependency.resolve("afterok:bad-1", SchedulerName.SLURM, runs)
-    with pytest.raises(Refused, match="afternotok:first-1 can never be met"):
+    with sentences.raises("dependency-never-met"):
         dependency.resolve("afternotok:first-1", SchedulerName.SLURM, runs)
-    with pytest.raises(Refused, match="last-1 was started by slurm, and pbs cannot wait for it"):
+    with sentences.raises("dependency-other-scheduler", "runner wait last-1"):
         dependency.resolve("afterok:last-1", SchedulerName.PBS, runs)
     assert dependency.resolve("afterok:first-1", SchedulerName.PBS, runs).text is None
-    with pytest.raises(NotFound, match="no run or job 'nobody-1'"):
+    with sentences.raises("run-not-found"):
         dependency.resolve("afterok:nobody-1", SchedulerName.SLURM, runs)
-    with pytest.raises(UsageError) as told:
+    with sentences.raises("dependency-malformed", "--dependency afterok:last-1"):
         dependency.resolve("last-1", SchedulerName.SLURM, runs)
-    assert str(told.value.remedies[0]) == "--dependency afterok:last-1"
 
 
 def test_nothing_waits_without_a_scheduler() -> None:
     spec = replace(SPEC, resources=Resources(dependency="afterok:first-1"))
     (refusal,) = local.SCHEDULER.refusals(spec, spec.resources)
-    assert "runner wait first-1 &&" in refusal.evidence
+    assert sentences.told(refusal)[0] == "dependency-without-queue"
     assert slurm.SCHEDULER.refusals(spec, spec.resources) == ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
-from tests import diagnoses, documents
+from tests import diagnoses
+from tests.unit import sentences
 
 # The same fault in more than one module.
 SHARED = {"cancel-failed", "image-not-given", "job-not-running", "job-refused", "slurm-silent"}
@@ -30,10 +31,14 @@ def test_an_id_is_of_one_fault() -> None:
     assert not modules.keys() & set(diagnoses.ids()), "a plan is refused for something else"
 
 
-def test_a_kind_of_error_has_an_id() -> None:
-    for path in (documents.ROOT / "runners").glob("**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and {*map(ast.unparse, node.bases)} & {
-                *diagnoses.KINDS
-            }:
-                assert "id = " in ast.unparse(node), f"{path}: {node.name}"
+def test_a_kind_of_error_that_is_one_fault_has_an_id() -> None:
+    without = [kind.name for _, kind in diagnoses.kinds() if not diagnoses.id_of_kind(kind)]
+    assert not without
+
+
+def test_what_is_on_the_page_of_sentences_is_still_said() -> None:
+    errors = sentences.PAGE.read_text(encoding="utf-8").partition(sentences.EXPLAINED)[0]
+    said = set(re.findall(r"^([a-z0-9-]+) \(", errors, re.MULTILINE))
+    known = {*diagnoses.ids(), *diagnoses.error_ids()}
+    assert len(said) > 50
+    assert said <= known, "python3 -m tests.unit.sentences"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from runners.core.command_line import FLAG, SITE
-from runners.core.errors import UsageError
 from runners.settings import config
+
+from .. import sentences
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -80,29 +81,27 @@ def test_a_module_takes_the_place_of_a_sites_of_its_name(
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "id"),
     [
-        ("[launch]\npartitoin = 'x'\n", "did you mean partition"),
-        ("[lunch]\n", "table [launch]"),
-        ("nodes = 2\n", "table [launch]"),
-        ("[launch]\nnodes = '2'\n", "nodes must be a whole number"),
-        ("[launch]\nnodes = true\n", "nodes must be a whole number"),
-        ("[launch]\nexclusive = 1\n", "exclusive must be true or false"),
-        ("[launch]\nbind = '/a'\n", "bind must be a list of strings"),
-        ("[launch]\ncontroller = 'mpich'\n", "must be one of auto, mpi, gloo, none, not 'mpich'"),
-        ("[launch\n", "not valid TOML"),
+        ("[launch]\npartitoin = 'x'\n", "table-invalid"),
+        ("[lunch]\n", "toml-key-unknown"),
+        ("nodes = 2\n", "toml-key-unknown"),
+        ("[launch]\nnodes = '2'\n", "table-invalid"),
+        ("[launch]\nnodes = true\n", "table-invalid"),
+        ("[launch]\nexclusive = 1\n", "table-invalid"),
+        ("[launch]\nbind = '/a'\n", "table-invalid"),
+        ("[launch]\ncontroller = 'mpich'\n", "table-invalid"),
+        ("[launch\n", "toml-malformed"),
     ],
 )
-def test_a_faulty_file_is_refused(text: str, words: str) -> None:
+def test_a_faulty_file_is_refused(text: str, id: str) -> None:
     write("runner.toml", text)
-    with pytest.raises(UsageError) as error:
+    with sentences.raises(id):
         load()
-    assert words in str(error.value)
-    assert "runner.toml" in str(error.value)
 
 
 def test_a_faulty_variable_is_refused_by_its_name() -> None:
-    with pytest.raises(UsageError, match="RUNNER_NODES: nodes must be a whole number"):
+    with sentences.raises("table-invalid"):
         load(RUNNER_NODES="two")
 
 

@@ -25,7 +25,6 @@ from runners.core.command_line import (
     without_secret,
 )
 from runners.core.diagnosis import Diagnosis, refusal
-from runners.core.errors import Refused
 from runners.core.files import read_versioned, write_versioned
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import SchedulerName
@@ -33,6 +32,7 @@ from runners.core.remedy import Remedy, advice, change, command, option_words, s
 from runners.planning import search
 from runners.settings import suggest
 
+from .. import sentences
 from ..programs import HOSTILE, program, sandbox
 
 
@@ -212,7 +212,7 @@ def test_a_run_of_another_runner(tmp_path: Path) -> None:
     Job("7", "t", SchedulerName.SLURM, "l", 1.0, typed=typed("launch", "-N2", "t")).save(paths)
     assert job_record.load(paths).typed.text("nodes") == "2"
     write_versioned(paths.job, 99, old)
-    with pytest.raises(Refused, match=r"was written by runner \S+ \(job.json of form 99\)"):
+    with sentences.raises("form-of-other-version"):
         job_record.load(paths)
     assert read_versioned(tmp_path / "absent", 1) is None
 

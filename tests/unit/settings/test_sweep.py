@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runners.core.errors import UsageError
 from runners.settings import sweep
 from runners.settings.sweep import SweepRun
+
+from .. import sentences
 
 
 def numbers(array: str) -> list[int | None]:
@@ -29,10 +30,15 @@ def test_the_throttle() -> None:
 
 
 @pytest.mark.parametrize(
-    "array", ["", "%2", "x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "0-1000000000000", "1 2"]
+    ("array", "id"),
+    [
+        *((text, "array-without-numbers") for text in ("", "%2")),
+        *((text, "array-malformed") for text in ("x", "3-1", "1-2:0", "1%0", "1,,2", "-1", "1 2")),
+        ("0-1000000000000", "array-malformed"),
+    ],
 )
-def test_arrays_that_are_none(array: str) -> None:
-    with pytest.raises(UsageError, match="--array"):
+def test_arrays_that_are_none(array: str, id: str) -> None:
+    with sentences.raises(id):
         sweep.variants(array, ())
 
 
@@ -62,18 +68,21 @@ def test_values_of_any_kind(text: str, values: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sweeps", "words"),
+    ("sweeps", "told"),
     [
-        (("lr",), "is not NAME=VALUE"),
-        (("=1",), "is not NAME=VALUE"),
-        (("l r=1",), "is not NAME=VALUE"),
-        (("lr=",), "an empty value"),
-        (("lr=1,,2",), "an empty value"),
-        (("lr=1,2,1",), "the value '1' twice"),
-        (("lr=1", "lr=2"), "is there twice"),
-        (("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))), "160000"),
+        (("lr",), ["axis-malformed"]),
+        (("=1",), ["axis-malformed"]),
+        (("l r=1",), ["axis-malformed"]),
+        (("lr=",), ["axis-values-malformed", "--sweep lr=1,2"]),
+        (("lr=1,,2",), ["axis-values-malformed", "--sweep lr=1,2"]),
+        (("lr=1,2,1",), ["axis-values-malformed", "--sweep lr=1,2"]),
+        (("lr=1", "lr=2"), ["axis-named-twice"]),
+        (
+            ("a=" + ",".join(map(str, range(400))), "b=" + ",".join(map(str, range(400)))),
+            ["too-many-runs"],
+        ),
     ],
 )
-def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_sweeps_that_cannot_be_meant(sweeps: tuple[str, ...], told: list[str]) -> None:
+    with sentences.raises(*told):
         sweep.variants(None, sweeps)

@@ -13,8 +13,10 @@ from click.testing import CliRunner, Result
 
 from runners.cli import cli
 from runners.cli.train.recipes import recipes_command
-from runners.core.errors import NotFound, UsageError
+from runners.core.errors import UsageError
 from runners.settings import recipe_copy, trainers
+
+from .. import sentences
 
 
 def recipes(*words: str) -> Result:
@@ -71,7 +73,7 @@ def test_a_second_copy_shares_the_modules_and_keeps_edited_ones(tmp_path: Path) 
     recipe_copy.copy("torch_mnist", tmp_path, force=False)
     recipe_copy.copy("torch_lm", tmp_path, force=False)
     (tmp_path / "recipes" / "run.py").write_text("# mine")
-    with pytest.raises(UsageError, match=r"recipes/run.py exists already, with other content"):
+    with sentences.raises("copy-exists"):
         recipe_copy.copy("torch_resnet", tmp_path, force=False)
     assert not (tmp_path / "torch_resnet.py").exists()
 
@@ -128,43 +130,32 @@ def test_options_are_shown_without_the_framework(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainer", "words", "message", "near"),
+    ("trainer", "words", "id"),
     [
-        ("torch_mnist", ["--epochz", "1"], "there is no option --epochz", "did you mean --epochs"),
-        ("torch_mnist", ["--epoch=1"], "there is no option --epoch", "did you mean --epochs"),
-        ("minimal_torch", ["--lr", "1"], "there is no option --lr", "--base-lr"),
-        ("tf_mnist", ["5"], "there is no argument 5", ""),
-        ("tokenize", [], "the following arguments are required: TEXT, --into", ""),
-        ("tokenize", ["--into", "x"], "the following arguments are required: TEXT", ""),
-        (
-            "tokenize",
-            ["a", "--into", "x", "--vocabulary", "9"],
-            "argument --vocabulary: must be",
-            "",
-        ),
-        (
-            "torch_predict",
-            ["--data", "x"],
-            "the following arguments are required: --checkpoint",
-            "",
-        ),
-        ("tf_mnist", ["--epochs", "0"], "argument --epochs: must be at least 1, not 0", ""),
-        ("minimal_keras", ["--epochs", "x"], "argument --epochs: invalid int value: 'x'", ""),
-        ("keras_mnist", ["--adasum"], "there is no option --adasum", ""),
+        ("torch_mnist", ["--epochz", "1"], "trainer-option-unknown"),
+        ("torch_mnist", ["--epoch=1"], "trainer-option-unknown"),
+        ("minimal_torch", ["--lr", "1"], "trainer-option-unknown"),
+        ("tf_mnist", ["5"], "trainer-option-unknown"),
+        ("tokenize", [], "trainer-arguments"),
+        ("tokenize", ["--into", "x"], "trainer-arguments"),
+        ("tokenize", ["a", "--into", "x", "--vocabulary", "9"], "trainer-arguments"),
+        ("torch_predict", ["--data", "x"], "trainer-arguments"),
+        ("tf_mnist", ["--epochs", "0"], "trainer-arguments"),
+        ("minimal_keras", ["--epochs", "x"], "trainer-arguments"),
+        ("keras_mnist", ["--adasum"], "trainer-option-unknown"),
     ],
 )
 def test_a_wrong_option_is_refused_before_there_is_a_job(
-    trainer: str, words: list[str], message: str, near: str
+    trainer: str, words: list[str], id: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         cli.main(["launch", trainer, "--", *words], "runner", standalone_mode=False)
-    assert f"{trainer}: {message}" in caught.value.what
-    assert near in caught.value.evidence
-    assert str(caught.value.remedies[0]) == f"runner recipes show {trainer}"
+    first, *_ = caught.value.faults  # what else is wrong depends on the machine
+    assert sentences.told(first) == (id, f"runner recipes show {trainer}")
 
 
 def test_a_wrong_value_of_a_sweep_is_refused_too() -> None:
-    with pytest.raises(UsageError, match="argument --epochs: must be at least 1, not 0"):
+    with sentences.raises("trainer-arguments"):
         trainers.check_arguments("torch_mnist", ["--epochs", "0"])
 
 
@@ -182,21 +173,19 @@ def test_options_of_ones_own_trainer_are_its_own(tmp_path: Path) -> None:
 def test_a_copy_that_was_edited_stays(tmp_path: Path) -> None:
     mine = tmp_path / "torch_mnist.py"
     mine.write_text("mine")
-    with pytest.raises(UsageError, match="exists already") as caught:
+    again = f"runner recipes copy --force torch_mnist {tmp_path}"
+    with sentences.raises("copy-exists", again):
         recipe_copy.copy("torch_mnist", tmp_path, force=False)
     assert mine.read_text() == "mine"
-    assert str(caught.value.remedies[0]) == f"runner recipes copy --force torch_mnist {tmp_path}"
-    assert recipes(*str(caught.value.remedies[0]).split()[2:]).exit_code == 0
+    assert recipes(*again.split()[2:]).exit_code == 0
     assert mine.read_text() != "mine"
 
 
 def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFound) as caught:
+    with sentences.raises("recipe-unknown"):
         recipe_copy.copy("torch_mnst", tmp_path, force=False)
-    assert "did you mean torch_mnist" in caught.value.evidence
-    with pytest.raises(UsageError) as caught_folder:
+    with sentences.raises("copy-folder-missing", f"mkdir -p '{tmp_path}/a b'"):
         recipe_copy.copy("torch_mnist", tmp_path / "a b", force=False)
-    assert str(caught_folder.value.remedies[0]) == f"mkdir -p '{tmp_path}/a b'"
 
 
 def test_a_file_tells_whether_it_needs_the_recipes(tmp_path: Path) -> None:
@@ -210,6 +199,6 @@ def test_a_file_tells_whether_it_needs_the_recipes(tmp_path: Path) -> None:
 
 
 def test_a_sweep_gives_what_is_required_itself() -> None:
-    with pytest.raises(UsageError, match="are required: --checkpoint"):
+    with sentences.raises("trainer-arguments"):
         trainers.find("torch_predict", ())
     assert trainers.find("torch_predict", (), True)[0].name == "torch_predict"

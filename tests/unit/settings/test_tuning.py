@@ -10,7 +10,6 @@ import pytest
 
 from runners.contract.enums import Controller
 from runners.core import quoting
-from runners.core.errors import NotFound, UsageError
 from runners.core.model import (
     BindMount,
     ImageInfo,
@@ -27,6 +26,7 @@ from runners.core.trainer import Trainer, Tuning
 from runners.script.environment import exports
 from runners.settings import config, tuning
 
+from .. import sentences
 from ..plans import planned
 from ..scripts import OURS
 
@@ -66,7 +66,7 @@ def test_each_is_told_with_its_reason() -> None:
 def test_what_the_user_has_exported_is_kept_and_told() -> None:
     site = replace(SLURM, environment={"HOROVOD_CYCLE_TIME": "7"})
     made = tuned(Tuning(cycle_time_ms=0.5), site)
-    assert "your HOROVOD_CYCLE_TIME=7 is kept" in [one.what for one in made.warnings]
+    assert "variable-kept" in sentences.ids(made.warnings)
     line = dict(exports(made, "/r/t-1"))["HOROVOD_CYCLE_TIME"]
     assert bash(f"HOROVOD_CYCLE_TIME=7; echo {line}") == "7"
     assert bash(f"echo {line}") == "0.5"
@@ -91,34 +91,35 @@ def test_a_timeline_elsewhere_is_bound(tmp_path: Path) -> None:
 
 def test_a_start_timeout_reaches_who_waits() -> None:
     asked = Tuning(start_timeout=90)
-    assert any("no effect" in one.what for one in tuned(asked, controller=Controller.MPI).warnings)
+    warnings = tuned(asked, controller=Controller.MPI).warnings
+    assert "start-timeout-unused" in sentences.ids(warnings)
     made = tuned(asked, launcher=LauncherName.HOROVODRUN, controller=Controller.MPI)
     assert horovod(made) == {"HOROVOD_START_TIMEOUT": "90"}
-    assert not any("no effect" in one.what for one in made.warnings)
+    assert "start-timeout-unused" not in sentences.ids(made.warnings)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "id"),
     [
-        ("cycle-time-ms", -1),
-        ("cycle-time-ms", float("nan")),
-        ("cycle-time-ms", 2000),
-        ("fusion-threshold-mb", -1),
-        ("fusion-threshold-mb", 5000),
-        ("start-timeout", 0),
-        ("timeline-filename", "some/where.json"),
-        ("timeline-filename", ""),
-        ("timeline-filename", ".."),
-        ("timeline-filename", "$(date).json"),
+        ("cycle-time-ms", -1, "tuning-out-of-range"),
+        ("cycle-time-ms", float("nan"), "tuning-out-of-range"),
+        ("cycle-time-ms", 2000, "tuning-out-of-range"),
+        ("fusion-threshold-mb", -1, "tuning-out-of-range"),
+        ("fusion-threshold-mb", 5000, "tuning-out-of-range"),
+        ("start-timeout", 0, "tuning-out-of-range"),
+        ("timeline-filename", "some/where.json", "timeline-malformed"),
+        ("timeline-filename", "", "timeline-malformed"),
+        ("timeline-filename", "..", "timeline-malformed"),
+        ("timeline-filename", "$(date).json", "timeline-malformed"),
     ],
 )
-def test_what_cannot_be_is_refused(name: str, value: object) -> None:
-    with pytest.raises(UsageError, match=name):
+def test_what_cannot_be_is_refused(name: str, value: object, id: str) -> None:
+    with sentences.raises(id):
         tuning.read({name: value}.get)
 
 
 def test_a_timeline_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no folder"):
+    with sentences.raises("timeline-folder-missing"):
         tuning.read({"timeline-filename": str(tmp_path / "no" / "t.json")}.get)
 
 
@@ -128,5 +129,5 @@ def test_a_cycle_time_may_be_whole_or_not_in_files_and_variables() -> None:
     found = config.from_environment({"RUNNER_CYCLE_TIME_MS": "0.5"})
     assert found[0].values == {"cycle-time-ms": 0.5}
     for bad in ("fast", True):
-        with pytest.raises(UsageError, match="must be a number"):
+        with sentences.raises("table-invalid"):
             config.check_table("f", {"cycle-time-ms": bad})

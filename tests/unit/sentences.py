@@ -1,0 +1,85 @@
+"""Sentences stand on one page, `sentences.txt`; tests compare ids and remedies.
+
+`python3 -m tests.unit.sentences` writes the page after a change of words: it runs the tests whose
+errors, refusals and warnings are on it, and asks what `explain` says of each of its cases.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from runners.core import diagnosis
+from runners.core.diagnosis import Diagnosis
+from runners.core.errors import RunnerError
+from runners.core.version import __version__
+
+PAGE = Path(__file__).parent / "sentences.txt"
+ERRORS = "# What commands refuse, and what plans warn of\n\n"
+EXPLAINED = "\n# What explain says\n\n"
+ROOMS = ("launching", "planning", "settings")
+FOLDER = re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+")
+recorded: set[str] | None = None  # while the page is written
+
+
+def told(found: RunnerError | Diagnosis) -> tuple[str, ...]:
+    """Return the id and the remedies of what was found; its sentence has to be on the page."""
+    kind = type(found).__name__ if isinstance(found, RunnerError) else found.severity
+    found = found.diagnosis if isinstance(found, RunnerError) else found
+    text = indent("\n".join(diagnosis.lines(found)), "  ")
+    text = FOLDER.sub("FOLDER", text).replace(f"runner {__version__}", "runner VERSION")
+    said = f"{found.id} ({kind})\n{text}\n"
+    if recorded is None:
+        assert said in _known(), f"not on the page: {said}python3 -m tests.unit.sentences"
+    else:
+        recorded.add(said)
+    return (found.id, *map(str, found.remedies))
+
+
+def ids(found: Iterable[Diagnosis]) -> list[str]:
+    """Return the ids of what was found, all of which has to be on the page."""
+    return [told(item)[0] for item in found]
+
+
+@contextmanager
+def raises(id: str, *remedies: str) -> Iterator[pytest.ExceptionInfo[RunnerError]]:
+    """Expect an error with this id, whose first remedies are these."""
+    with pytest.raises(RunnerError) as caught:
+        yield caught
+    assert told(caught.value)[: 1 + len(remedies)] == (id, *remedies)
+
+
+def explained() -> str:
+    """Return the part of the page with what `explain` says."""
+    return PAGE.read_text(encoding="utf-8").partition(EXPLAINED)[2]
+
+
+@cache
+def _known() -> frozenset[str]:
+    errors = PAGE.read_text(encoding="utf-8").partition(EXPLAINED)[0].removeprefix(ERRORS)
+    return frozenset(re.split(r"^(?=\S)", errors, flags=re.MULTILINE))
+
+
+def write() -> None:
+    """Write the page: what the tests of these rooms and the cases of `explain` say now."""
+    from tests.unit import sentences  # the module that the tests import, which this one is not
+
+    from .explain.sentences import page
+
+    sentences.recorded = set()
+    folders = [str(PAGE.parent / room) for room in ROOMS]
+    if code := pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *folders]):
+        sys.exit(code)
+    text = ERRORS + "".join(sorted(sentences.recorded)) + EXPLAINED + page()
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
