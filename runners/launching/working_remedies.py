@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..core.command_line import CommandLine
@@ -58,19 +58,29 @@ def instead(made: Plan, typed: CommandLine) -> list[Remedy]:
 
 
 def against(warning: Diagnosis, typed: CommandLine) -> list[Remedy]:
-    """Return what works against a warning of a plan."""
+    """Return what works against a warning of a plan, in the order of the warning.
+
+    What changes least may only end the warning, as --gpus-per-node 0 does.
+    """
     error = RunnerError(warning.what, "", warning.remedies, id=warning.id)
     return [
         remedy
-        for remedy in _offered(error, typed)
+        for remedy in _offered(error, typed, rank=_as_given)
         if remedy.kind == LAUNCH or remedy in warning.remedies
     ]
 
 
+def _as_given(_: Remedy) -> tuple[bool, int]:
+    return False, 0
+
+
 def _offered(
-    error: RunnerError, typed: CommandLine, solved: Sequence[Remedy] | None = None
+    error: RunnerError,
+    typed: CommandLine,
+    solved: Sequence[Remedy] | None = None,
+    rank: Callable[[Remedy], tuple[bool, int]] = search.size,
 ) -> list[Remedy]:
-    """Return what works of an error's remedies, the best first; where none does, why.
+    """Return what works of an error's remedies, the lowest `rank` first; where none does, why.
 
     Where the solver has tried changes of settings, `solved` are those that work.
     """
@@ -88,15 +98,17 @@ def _offered(
             found += works
             if not why and (reason != error.what or not others):  # else it changes nothing of that
                 why = f"{suggest.text(remedy, typed)}  # refused too: {reason}"
-    settings = _ranked(solved or (), typed)[: most - bool(found)]
-    works = _ranked([*settings, *_ranked(found, typed)], typed)[:most]
+    settings = _ranked(solved or (), typed, rank)[: most - bool(found)]
+    works = _ranked([*settings, *_ranked(found, typed, rank)], typed, rank)[:most]
     return [*works, *([advice(why)] if why and not works else []), *others]
 
 
-def _ranked(found: Sequence[Remedy], typed: CommandLine) -> list[Remedy]:
-    """Return what changes least first; of two that are typed in the same words one."""
+def _ranked(
+    found: Sequence[Remedy], typed: CommandLine, rank: Callable[[Remedy], tuple[bool, int]]
+) -> list[Remedy]:
+    """Return the lowest `rank` first; of two that are typed in the same words one."""
     lines: dict[object, Remedy] = {}
-    for remedy in sorted(found, key=search.size):
+    for remedy in sorted(found, key=rank):
         lines.setdefault(tuple(sorted(suggest.text(remedy, typed).split())), remedy)
     return list(lines.values())
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runners.core.command_line import CommandLine, Given
+from runners.core.diagnosis import warning
 from runners.core.errors import Refused, RunnerError
 from runners.core.progress import Listener
 from runners.core.remedy import Remedy, change
@@ -98,3 +99,9 @@ def test_other_settings_are_planned_by_the_solver_alone(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(gather, "plan", refuse)
     assert working_remedies.instead(made, line) == [made.instead[0]]
+
+
+def test_what_works_against_a_warning_is_in_the_order_of_the_warning() -> None:
+    """The last may only end the warning, and change least."""
+    both = change(ntasks=2, env="SEED=1"), change(ntasks=1)
+    assert working_remedies.against(warning("x", "y", *both), typed()) == [*both]
