@@ -8,8 +8,8 @@ mapping from keys to kinds.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -50,7 +50,11 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 def check(where: str | Path, kind: Any, value: Any) -> None:
     """Raise UsageError with all that keeps a value, from `where`, from being of a kind."""
-    wrong = faults(kind, value)
+    refuse(where, faults(kind, value))
+
+
+def refuse(where: str | Path, wrong: Sequence[str]) -> None:
+    """Raise UsageError with all that is wrong with a value from `where`, if anything is."""
     if wrong:
         raise UsageError(f"{where}: {wrong[0]}", "\n".join(wrong[1:]), id="table-invalid")
 
@@ -90,13 +94,26 @@ def _in_table(kind: Any, table: Any, key: str) -> list[str]:
             errors += faults(get_args(kind)[1], value, path)
         elif name in known:
             errors += faults(known[name], value, path)
-        else:
-            errors.append(f"unknown key {path}; {nearest(name, known)}")
-    if is_dataclass(kind):
-        needed = {f.name for f in fields(kind) if f.default is MISSING}
-        needed -= {f.name for f in fields(kind) if f.default_factory is not MISSING}
-        errors += [f"{key} lacks {name}" for name in known if name in needed - table.keys()]
-    return errors
+    if get_origin(kind) is dict:
+        return errors
+    needed = [f.name for f in fields(kind) if _is_needed(f)] if is_dataclass(kind) else ()
+    return wrong_keys(table, known, needed, key) + errors
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def wrong_keys(
+    table: Mapping[str, Any], known: Collection[str], needed: Iterable[str] = (), key: str = ""
+) -> list[str]:
+    """Return what is wrong with the keys of a table, `key` by itself: too many, or lacking."""
+    begin = f"{key}." if key else ""
+    unknown = [name for name in table if name not in known]
+    return [
+        *(f"unknown key {begin}{name}; {nearest(name, known)}" for name in unknown),
+        *(f"{key} lacks {name}".lstrip() for name in needed if name not in table),
+    ]
 
 
 def _against(rule: Rule, value: Any, key: str) -> list[str]:

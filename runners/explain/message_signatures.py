@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..contract import failure_kinds as kinds
+from ..core import toml_check
 from ..core.diagnosis import Certainty
-from ..core.errors import UsageError, nearest
 from ..core.model import SchedulerName
 from ..core.remedy import Remedy, advice, change, shell_line
 from ..settings.config_files import read_toml
@@ -89,7 +89,7 @@ class MessageSignature:
     about: str = ""
 
 
-NEEDED = frozenset(("id", "match", "cause", "fix", "certainty", "fixed_by", "source", "example"))
+NEEDED = ("id", "match", "cause", "fix", "certainty", "fixed_by", "source", "example")
 KEYS = frozenset(key.name for key in fields(MessageSignature)) - {"where", "examples", "about"}
 KEYS |= {"in", "example"}
 
@@ -120,7 +120,8 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSigna
     has = ("image" if has_image else "environment", *["sbatch"] * by_sbatch)
     lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
     for row in read_toml(file)["signature"]:
-        _check_keys(file, row)
+        where = f"{file.name}, {row.get('id', 'an entry without id')}"
+        toml_check.refuse(where, toml_check.wrong_keys(row, KEYS, NEEDED))
         row.update({name: _said(row.get(name, ""), has) for name in TEXTS})
         row["fix"] = [said for step in row["fix"] if (said := _said(step, has))]
         if not lacking.isdisjoint(row.get("change", {})):
@@ -130,17 +131,6 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSigna
         row["where"], row["certainty"] = row.pop("in", "any"), Certainty(row["certainty"])
         row.update({key: tuple(value) for key, value in row.items() if isinstance(value, list)})
         yield MessageSignature(**row, about=file.stem)
-
-
-def _check_keys(file: Path, row: Mapping[str, Any]) -> None:
-    """Raise UsageError for an entry that has a key too many, or lacks one."""
-    where = f"{file.name}, {row.get('id', 'an entry without id')}"
-    for key in row.keys() - KEYS:
-        raise UsageError(
-            f"{where}: unknown key {key}; {nearest(key, KEYS)}", id="signature-key-unknown"
-        )
-    for key in NEEDED - row.keys():
-        raise UsageError(f"{where} lacks {key}", id="signature-key-missing")
 
 
 def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:

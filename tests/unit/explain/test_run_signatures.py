@@ -53,7 +53,7 @@ def test_an_entry_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("good", "wrong", "words"),
     [
-        ('id = "x"\n', "", "entry 1:  lacks id"),
+        ('id = "x"\n', "", "entry 1: lacks id"),
         ('match = "x"', 'match = "x("', "match must be a regular expression"),
         ('pattern = "y+"', 'pattern = "+"', "+ is no regular expression"),
         ("remedy =", "remedie =", "unknown key remedie; did you mean remedy?"),
@@ -85,7 +85,7 @@ def test_what_is_no_entry_is_refused(tmp_path: Path, good: str, wrong: str, word
 @pytest.mark.parametrize(
     ("good", "wrong", "words"),
     [
-        ('id = "x"\n', "", "a.toml, an entry without id lacks id"),
+        ('id = "x"\n', "", "a.toml, an entry without id: lacks id"),
         ("certainty =", "certanty =", "a.toml, x: unknown key certanty; did you mean certainty?"),
         ("example =", "where =", "a.toml, x: unknown key where"),
     ],
