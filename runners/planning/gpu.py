@@ -31,6 +31,7 @@ def choose(
     wanted = gpus.on_a_node(resources)
     if wanted:
         partition.check_gpus(wanted, case.site, resources, log)
+        mig.warn_of_any(case, resources, scheduler, wanted, log)
     vendor = _vendor(case, resources, wanted, log)
     if vendor is GpuVendor.NVIDIA:
         gpu_image.check_code(case, resources, wanted[0] if wanted else "", log)

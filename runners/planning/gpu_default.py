@@ -94,7 +94,8 @@ class _Request:
             return self.resources
         offered = min(least.values())
         number, why_fewer = self._number(offered)
-        named = typed or (self._are_instances and len(least) == 1)
+        one_type = (self._are_instances or self.nodes.instances_beside) and len(least) == 1
+        named = typed or one_type
         request = gpus.request(next(iter(least)) if named else "", number)
         reason = f"{self.case.image.path.name} is for GPUs and {self.nodes.have} "
         reason += " to ".join(map(str, sorted({offered, max(self.nodes.numbers)})))

@@ -11,7 +11,7 @@ from ..core.model import GpuVendor, Resources, SchedulerName
 from ..core.remedy import Remedy, change
 from ..core.site import NodeKind, Partition, Profile, Site
 from ..schedulers import capabilities
-from . import gpu_image, partition, site_limits
+from . import gpu_image, mig, partition, site_limits
 
 AMD = re.compile(r"mi\d", re.IGNORECASE)  # AMD's types for data centres, MI50 to MI355X
 VISIBLE = {
@@ -26,17 +26,19 @@ class GpuNodes:
 
     `have` are the words before a number, such as "nodes of gpu have". GPUs are a type, "" where
     none is told, and a number. The `constraint` is a feature that the nodes with GPUs have, and the
-    others do not.
+    others do not. With `instances_beside` they have MIG instances beside whole GPUs, which count.
     """
 
     have: str
     kinds: tuple[tuple[str, int], ...]
     evidence: str = ""
     constraint: str = ""
+    instances_beside: bool = False
 
     @property
     def with_gpus(self) -> tuple[tuple[str, int], ...]:
-        return tuple(kind for kind in self.kinds if kind[1])
+        having = tuple(kind for kind in self.kinds if kind[1])
+        return tuple(kind for kind in having if not gpus.MIG.search(kind[0])) or having
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -96,6 +98,7 @@ def _by_slurm(site: Site, resources: Resources, vendor: GpuVendor) -> GpuNodes |
         tuple(kinds),
         "; ".join(f"sinfo: {listed.name} has {partition.listed(listed)}" for listed in chosen),
         "" if resources.constraint else min(apart, key=_says_gpu_first, default=""),
+        mig.beside_whole(groups),
     )
 
 

@@ -379,6 +379,39 @@ def test_of_instances_of_several_types_those_of_the_most_frequent() -> None:
     assert requested(made) == ("1g.10gb:1", 1)
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        (NodeGroup(2, (("1g.10gb", 7), ("A100", 2))),),
+        (NodeGroup(2, (("A100", 2),)), NodeGroup(4, (("1g.10gb", 1),))),
+    ],
+)
+def test_whole_gpus_are_named_where_slurm_could_give_mig_instances(
+    nodes: tuple[NodeGroup, ...],
+) -> None:
+    site = replace(SITE, partitions=(partition("main", *nodes, default=True),))
+    made = plan({"nodes": 2}, site)
+    assert (requested(made), made.warnings) == (("A100:2", 2), ())
+    for flags in ({"gpus-per-node": "2"}, {"gpus": "4"}, {"gpus-per-task": "1", "ntasks": 4}):
+        warnings = {warning.id: warning for warning in plan({"nodes": 2, **flags}, site).warnings}
+        (remedy,) = warnings["mig-beside-whole"].remedies
+        assert remedy.options == (("gpus-per-node", "A100:2"),)
+    assert not plan({"nodes": 2, "gres": "gpu:A100:2"}, site).warnings
+
+
+def test_whole_gpus_of_several_types_are_offered_where_slurm_could_give_mig_instances() -> None:
+    nodes = (
+        NodeGroup(2, (("A100", 2),)),
+        NodeGroup(2, (("H100", 4),)),
+        NodeGroup(2, (("1g.5gb", 7),)),
+    )
+    site = replace(SITE, partitions=(partition("main", *nodes, default=True),))
+    made = plan({"nodes": 2}, site)
+    assert requested(made) == ("2", 2)
+    (warning,) = made.warnings
+    assert [remedy.options[0][1] for remedy in warning.remedies] == ["A100:2", "H100:2"]
+
+
 def test_an_image_for_amd_gpus() -> None:
     nodes = (NodeGroup(2, (("mi250", 8),)), NodeGroup(2, (("A100", 4),)))
     site = replace(SITE, partitions=(partition("main", *nodes, default=True),))
