@@ -94,7 +94,7 @@ def crowded() -> Iterator[None]:
     """Hold all descriptors that select(2) knows, as rank 0 of so many ranks does."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if HARD != resource.RLIM_INFINITY and HARD < 2 * SELECT:
-        pytest.skip(f"the hard limit of open files is {HARD}")
+        pytest.skip(f"the hard limit of open files, {HARD}, is below {2 * SELECT}")
     rank_environment.allow_files(SELECT)
     held = [os.open(os.devnull, os.O_RDONLY)]
     while held[-1] < SELECT:

@@ -258,7 +258,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory")
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no /dev/shm, where semaphores lie")
 def test_semaphores_of_killed_processes_are_removed_and_no_others() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

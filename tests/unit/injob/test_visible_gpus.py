@@ -85,7 +85,10 @@ def test_nvidia_smi_is_not_asked_where_the_driver_has_no_instances(
     assert visible_gpus.of_rank(1, 2, {}) == {"CUDA_VISIBLE_DEVICES": TWO}
 
 
-@pytest.mark.skipif(os.path.isdir(visible_gpus.CAPABILITIES), reason="NVIDIA's driver is here")
+@pytest.mark.skipif(
+    os.path.isdir(visible_gpus.CAPABILITIES),
+    reason="NVIDIA's driver is here, and is asked before the stand-in",
+)
 @pytest.mark.parametrize(
     ("visible", "expected"),
     [(None, {"MIG-c", "MIG-d"}), ("MIG-a,MIG-b", {"MIG-a", "MIG-b"}), ("0,1", {"MIG-c", "MIG-d"})],

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from runners import runtimes
-from runners.contract.enums import Controller
+from runners.contract.enums import Controller, WordEnum
 from runners.contract.exit_codes import EXIT_NO_MODULE
-from runners.contract.words import WordEnum
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     AGENTS,
