@@ -1,8 +1,19 @@
-"""Names that the options, records and messages of a job share."""
+"""Names that the options, records and messages of a job share, and the base of our enums."""
 
 from __future__ import annotations
 
-from .words import WordEnum
+from enum import Enum
+
+
+class WordEnum(str, Enum):
+    """One of a closed set of words, as they are typed."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @classmethod
+    def words(cls) -> tuple[str, ...]:
+        return tuple(member.value for member in cls)
 
 
 class Controller(WordEnum):

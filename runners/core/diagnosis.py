@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from ..contract.words import WordEnum
+from ..contract.enums import WordEnum
 from .remedy import Remedy
 
 VERSION = 2  # of the JSON of `plan`, `doctor`, `explain` and `convert`

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..contract.enums import Controller
-from ..contract.words import WordEnum
+from ..contract.enums import Controller, WordEnum
 from .command_line import Given
 from .trainer import Profiling, Trainer, Tuning
 

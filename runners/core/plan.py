@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..contract.enums import Controller
-from ..contract.words import WordEnum
+from ..contract.enums import Controller, WordEnum
 from .diagnosis import Diagnosis
 from .model import (
     BindMount,

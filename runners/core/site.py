@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Optional
 
-from ..contract.words import WordEnum
+from ..contract.enums import WordEnum
 from .model import MpiFlavour, RuntimeName, SchedulerName
 from .toml_check import Rule
 

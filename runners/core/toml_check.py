@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from ..contract.words import WordEnum
+from ..contract.enums import WordEnum
 from .errors import UsageError, nearest
 
 WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..contract.enums import ProcessGroup
-from ..contract.words import WordEnum
+from ..contract.enums import ProcessGroup, WordEnum
 
 
 class Framework(WordEnum):

@@ -9,7 +9,7 @@ from pathlib import Path
 from containers.build_plan import BuildOptions
 from containers.image_catalogue import IMAGES
 
-from ..contract.words import WordEnum
+from ..contract.enums import WordEnum
 from ..core.errors import UsageError
 
 NO_TARGET = f"""\

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..contract.words import WordEnum
+from ..contract.enums import WordEnum
 from ..core.model import ImageInfo, MpiFlavour
 from ..core.site import Mpirun
 

@@ -9,8 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
-from ..contract.enums import Controller, ProcessGroup
-from ..contract.words import WordEnum
+from ..contract.enums import Controller, ProcessGroup, WordEnum
 from ..core.errors import FirstProblem, NotFound, UsageError
 from ..core.model import (
     BindMount,

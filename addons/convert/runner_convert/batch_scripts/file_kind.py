@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runners.contract.words import WordEnum
+from runners.contract.enums import WordEnum
 from runners.core.errors import UsageError
 
 from . import directives
