@@ -12,6 +12,7 @@ from runners.core.model import Resources
 from runners.planning import cost_model
 from runners.planning.cost_model import ONE_SERVER, PARALLEL
 
+from .. import sentences
 from ..plans import planned
 from .test_wireup import NO_MPI, OPENMPI, SITE, SPEC
 
@@ -36,16 +37,13 @@ def test_sbcasts_tree() -> None:
 
 
 def test_the_plan_says_what_many_ranks_cost_over_gloo() -> None:
-    def warned(nodes: int, controller: str, image: object = OPENMPI) -> str:
+    def warned(nodes: int, controller: str, image: object = OPENMPI) -> list[tuple[str, ...]]:
         resources = Resources(nodes=nodes, ntasks_per_node=8)
         spec = replace(SPEC, controller=Controller(controller), resources=resources)
         made = planned(spec, SITE, image=image)
-        said = [one for one in made.warnings if "Gloo rendezvous" in one.what]
-        return " ".join(f"{one.what} {' '.join(map(str, one.remedies))}" for one in said)
+        return [sentences.told(warning) for warning in made.warnings]
 
-    assert warned(256, "gloo") == ""
-    assert warned(1024, "mpi") == ""
-    much = warned(1024, "gloo")
-    assert "of 8,192 ranks is slow: rank 0 needs at least 141 s of CPU and 9.8 GB" in much
-    assert much.endswith("--controller mpi")
-    assert warned(1024, "gloo", NO_MPI).endswith("sends 1.1 GB ")
+    assert warned(256, "gloo") == []
+    assert warned(1024, "mpi") == []
+    assert warned(1024, "gloo") == [("gloo-slow", "--controller mpi")]
+    assert warned(1024, "gloo", NO_MPI) == [("gloo-slow",)]

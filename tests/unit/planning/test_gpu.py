@@ -26,6 +26,7 @@ from runners.images import inspect
 from runners.injob.rank import hardware
 from runners.sites import probe
 
+from .. import sentences
 from ..injob import shim
 from ..plans import planned
 from ..programs import program, sandbox
@@ -148,16 +149,15 @@ def test_the_plan_says_whose_driver_library_this_apptainer_finds_first(
     if found:
         assert version in found.reason
         assert "1.5.0" in found.reason
-    said = [each for each in made.warnings if "hides the driver's library" in each.what]
-    assert bool(said) is warned
-    for warning in said:
-        assert version in warning.what
+    assert ("driver-library-hidden" in sentences.ids(made.warnings)) is warned
+    if warned:
         asked = ("PREPEND_LD_LIBRARY_PATH", "/.singularity.d/libs")
         again = planned(SPEC, site, env=(asked,), image=image)
         assert {choice.id: choice.value for choice in again.choices}[
             ChoiceId.GPU_LIBRARIES
         ] == "host"
-        assert warning not in again.warnings, "what the remedy asks for ends the warning"
+        told = sentences.ids(again.warnings)
+        assert "driver-library-hidden" not in told, "what the remedy asks for ends the warning"
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,7 @@ def test_an_image_without_libibverbs_is_a_warning_for_gpus_on_several_nodes(
     image = replace(ImageInfo(Path("/i/theirs.sif")), inspected={"rdma.libraries": libraries})
     asked = Resources(nodes=nodes, gpus_per_node=gpus)
     made = planned(SPEC, SLURM, image=image, resources=asked)
-    said = [each for each in made.warnings if "theirs.sif has no libibverbs" in each.what]
-    assert bool(said) is warned
-    for warning in said:
-        assert "NCCL uses TCP" in warning.what
-        assert "ibverbs-providers" in str(warning.remedies[0])
+    assert ("no-verbs" in sentences.ids(made.warnings)) is warned
 
 
 @pytest.mark.parametrize(
@@ -210,10 +206,8 @@ def test_an_image_without_labels_needs_any_driver() -> None:
 
 def test_without_a_scheduler_an_old_driver_is_refused() -> None:
     (refusal,) = planned(SPEC, replace(ALONE, driver="470.57.02"), image=IMAGE).refusals
-    assert "too old for the CUDA in gpu.sif" in refusal.what
-    assert "470.57.02" in refusal.evidence
-    assert "525.60.13" in refusal.evidence
-    assert str(refusal.remedies[0]) == "--gpus-per-node 0"  # left out it would be the default
+    # Left out the number would be the default.
+    assert sentences.told(refusal)[:2] == ("driver-too-old", "--gpus-per-node 0")
 
 
 def test_a_driver_that_says_nothing_of_itself_is_left_to_the_container() -> None:
@@ -349,8 +343,8 @@ def test_what_gpus_per_task_costs_and_what_keeps_peer_to_peer(
     asked = Resources(partition="a100", ntasks_per_node=4, gpus_per_task="1")
     spec = replace(slurm_site.SPEC, resources=asked, image=slurm_site.IMAGE, srun_args=args)
     made = planned(spec, replace(slurm_site.SITE, slurm_version=version))
-    told = [each for each in made.warnings if "--gpus-per-task" in each.what]
-    assert [list(map(str, each.remedies)) for each in told] == ([offers] if offers else [])
+    told = [sentences.told(warning) for warning in made.warnings]
+    assert told == ([("gpus-per-task-peers", *offers)] if offers else [])
     one = replace(spec, resources=replace(asked, ntasks_per_node=1))
     assert not planned(one, slurm_site.SITE).warnings
 
@@ -382,36 +376,37 @@ def test_ranks_share_a_gpu_where_nccl_is_told_to_allow_it() -> None:
     )
     made = planned(spec, slurm_site.SITE)
     assert not made.refusals
-    assert "4 ranks on a node with 2 GPUs share them" in " ".join(w.what for w in made.warnings)
+    assert sentences.ids(made.warnings) == ["gpu-shared-by-ranks"]
 
 
 def test_idle_gpus_and_parts_of_gpus_are_told() -> None:
     made = slurm_site.solved(Resources(partition="a100", gpus_per_node="8", ntasks_per_node=2))
-    assert "2 ranks on a node with 8 GPUs: 6 stay idle" in [one.what for one in made.warnings]
+    assert sentences.ids(made.warnings) == ["gpus-idle"]
     parts = replace(slurm_site.SITE, partitions=())
     asked = Resources(gres="gpu:1g.10gb:2", ntasks_per_node=2)
     made = slurm_site.solved(asked, parts)
     assert slurm_site.values(made)["gpu-of-a-rank"] == "visible"
     (warning,) = made.warnings
-    assert warning.what == "NCCL before 2.31 refuses two ranks on MIG instances of one GPU"
-    assert str(warning.remedies[0]).startswith("--gpus-per-node 1g.10gb:1, leave out --gpus")
+    id, remedy = sentences.told(warning)
+    assert id == "mig-nccl"
+    assert remedy.startswith("--gpus-per-node 1g.10gb:1, leave out --gpus")
 
 
 @pytest.mark.parametrize(
-    ("version", "env", "told"),
+    ("version", "env", "ids"),
     [
-        ("2.27.5", (), "2.27.5 refuses two ranks on MIG instances of one GPU"),
-        ("2.31.2", (), "2.31.2 refuses two ranks on MIG instances of one GPU, unless it is told"),
-        ("2.31.2", (("NCCL_MULTI_RANK_GPU_ENABLE", "1"),), ""),
+        ("2.27.5", (), ["mig-nccl"]),
+        ("2.31.2", (), ["mig-nccl-untold"]),
+        ("2.31.2", (("NCCL_MULTI_RANK_GPU_ENABLE", "1"),), []),
     ],
 )
 def test_what_the_image_s_nccl_makes_of_mig_instances(
-    version: str, env: tuple[tuple[str, str], ...], told: str
+    version: str, env: tuple[tuple[str, str], ...], ids: list[str]
 ) -> None:
     image = replace(IMAGE, labels={**IMAGE.labels, "nccl.version": version})
     asked = Resources(gpus_per_node="1g.10gb:2", ntasks_per_node=2)
     made = planned(SPEC, SLURM, image=image, resources=asked, env=env)
-    assert [each.what for each in made.warnings] == ([f"NCCL {told}"] if told else [])
+    assert sentences.ids(made.warnings) == ids
 
 
 def test_amd_gpus_get_rocm() -> None:
@@ -435,4 +430,4 @@ def test_a_gpu_job_without_nccl_is_told() -> None:
         Resources(partition="a100", gpus_per_node="4", ntasks_per_node=4), image=image
     )
     assert slurm_site.values(made)["gradient-transport"] == "gloo"
-    assert any("no NCCL" in one.what for one in made.warnings)
+    assert "no-nccl" in sentences.ids(made.warnings)

@@ -20,6 +20,8 @@ from runners.settings import config, request
 from runners.settings.config import DEFAULTS, ConfigLayer
 from runners.sites import load
 
+from .. import sentences
+
 LABELS = {"horovod.version": "0.28.1", "horovod.operations": "nccl", "horovod.controllers": "gloo"}
 CUDA = ImageInfo(Path("/i/horovod_gpu.sif"), {**LABELS, "cuda.version": "12.8"})
 CPU = ImageInfo(Path("/i/horovod_cpu.sif"), {**LABELS, "cuda.version": "none"})
@@ -130,7 +132,7 @@ def test_how_many(flags: dict[str, Any], trainer: Trainer, many: bool, gpus: int
 def test_what_is_typed_is_not_changed(flags: dict[str, Any], gpus: str | None, ranks: int) -> None:
     made = plan({"nodes": 2, **flags})
     assert requested(made) == (gpus, ranks)
-    assert not [each for each in made.warnings if "is for GPUs" in each.what]
+    assert not [each for each in made.warnings if each.id == "gpu-image-on-cpus"]
     assert made.resources.gres == (None if flags.get("gres") == "gpu:0" else flags.get("gres"))
 
 
@@ -166,8 +168,8 @@ def test_a_preset_s_cpus_are_for_cpus_and_a_rank_gets_its_gpu_s_share() -> None:
 
 def test_more_ranks_than_gpus_are_refused_with_both_ways_out() -> None:
     (refusal,) = plan({"nodes": 2, "ntasks-per-node": 8}).refusals
-    assert "8 ranks on a node with 4 GPUs" in refusal.what
-    assert list(map(str, refusal.remedies)) == ["--ntasks-per-node 4", "--gpus-per-node 0"]
+    ways_out = ("--ntasks-per-node 4", "--gpus-per-node 0")
+    assert sentences.told(refusal) == ("gpu-shared", *ways_out)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +181,7 @@ def test_more_ranks_than_gpus_are_refused_with_both_ways_out() -> None:
 )
 def test_where_only_another_partition_has_gpus(flags: dict[str, Any], lines: list[str]) -> None:
     (refusal,) = plan({"nodes": 2, **flags}, ON_CPUS).refusals
-    assert refusal.what == "horovod_gpu.sif is for GPUs, and nodes of cpu have none"
-    assert refusal.evidence == "sinfo: cpu has no GPUs"
-    assert list(map(str, refusal.remedies)) == lines
+    assert sentences.told(refusal) == ("gpu-image-without-gpus", *lines)
     assert requested(plan({"nodes": 2, "partition": "gpu", **flags}, ON_CPUS)) == ("4", 4)
     assert requested(plan({"nodes": 2, "gpus-per-node": "0"}, ON_CPUS)) == (None, 1)
 
@@ -195,8 +195,7 @@ def test_an_environment_on_nodes_without_gpus_is_warned_not_refused() -> None:
     flags = {"nodes": 2, "runtime": "none"}
     made = plan(flags, ON_CPUS)
     assert requested(made) == (None, 1)
-    (warning,) = made.warnings
-    assert "nodes of cpu have none: the job runs on CPUs" in warning.what
+    assert sentences.ids(made.warnings) == ["gpu-image-on-cpus"]
     assert not plan(flags, UNCOUNTED).warnings
 
 
@@ -204,9 +203,7 @@ def test_where_slurm_lists_no_gpu_there_is_one_warning() -> None:
     made = plan({"nodes": 2}, UNCOUNTED)
     assert requested(made) == (None, 1)
     (warning,) = made.warnings
-    what = "horovod_gpu.sif is for GPUs, and Slurm lists none: the job runs on CPUs"
-    assert warning.what == what
-    assert list(map(str, warning.remedies)) == ["--nv", "--gpus-per-node 0"]
+    assert sentences.told(warning) == ("gpu-image-on-cpus", "--nv", "--gpus-per-node 0")
     given = plan({"nodes": 2, "nv": True}, UNCOUNTED)
     assert given.gpus.vendor is GpuVendor.NVIDIA
     for flags in ({"nv": True}, {"gpus-per-node": "0"}, {"nv": False}):
@@ -215,8 +212,8 @@ def test_where_slurm_lists_no_gpu_there_is_one_warning() -> None:
 
 def test_where_nothing_is_known_of_the_nodes_the_number_is_asked_for() -> None:
     (warning,) = plan({"nodes": 2}, replace(SITE, partitions=())).warnings
-    assert "what GPUs the nodes have is not known" in warning.what
-    assert list(map(str, warning.remedies)) == ["--gpus-per-node 1", "--gpus-per-node 0"]
+    remedies = ("--gpus-per-node 1", "--gpus-per-node 0")
+    assert sentences.told(warning) == ("gpu-image-on-cpus", *remedies)
 
 
 MIXED = replace(
@@ -263,15 +260,15 @@ def test_the_cpus_are_those_of_the_nodes_with_the_gpus() -> None:
     (refusal,) = plan(
         {"partition": "all", "gpus-per-node": "V100:2", "cpus-per-task": 9}, site
     ).refusals
-    assert refusal.evidence == "sinfo: its nodes have 16 CPUs"
+    assert sentences.told(refusal) == ("partition-cpus", "--cpus-per-task 8")
 
 
 def test_a_constraint_whose_nodes_have_no_gpus() -> None:
     nodes = (NodeGroup(2, (("a100", 4),), ("gpu",)), NodeGroup(2, (), ("cpu",)))
     site = replace(SITE, partitions=(partition("batch", *nodes, default=True),))
     (refusal,) = plan({"nodes": 2, "constraint": "cpu"}, site).refusals
-    assert refusal.what == "horovod_gpu.sif is for GPUs, and nodes of batch with cpu have none"
-    assert list(map(str, refusal.remedies)) == ["leave out --constraint", "--gpus-per-node 0"]
+    remedies = ("leave out --constraint", "--gpus-per-node 0")
+    assert sentences.told(refusal) == ("gpu-image-without-gpus", *remedies)
 
 
 @pytest.mark.parametrize(
@@ -312,9 +309,10 @@ def test_the_site_s_own_number_gives_way_to_zero() -> None:
 def test_a_site_that_wants_the_type_is_refused_with_a_line_for_each() -> None:
     two = {"account": "a", "nodes": 2}
     (refusal,) = plan(two, of_profile("alvis")).refusals
-    assert refusal.what == "horovod_gpu.sif is for GPUs, and alvis requires their type"
+    id, *remedies = sentences.told(refusal)
+    assert id == "site-gpu-type-required"
     kinds = ("T4:8", "V100:2", "A40:4", "A100:4", "A100fat:4")
-    assert list(map(str, refusal.remedies)) == [f"--gpus-per-node {kind}" for kind in kinds]
+    assert remedies == [f"--gpus-per-node {kind}" for kind in kinds]
     for kind in kinds:
         assert not plan({**two, "gpus-per-node": kind}, of_profile("alvis")).refusals
 
@@ -332,7 +330,7 @@ def test_within_an_allocation_its_gpus() -> None:
     assert requested(poor) == ("1", 1)
     assert reason(poor).endswith("have 2; the job has 1 CPU for ranks")
     (warning,) = plan({"scheduler": "allocation"}, replace(inside, allocated_gpus=0)).warnings
-    assert "nodes of job 12 have none: the job runs on CPUs" in warning.what
+    assert sentences.told(warning) == ("gpu-image-on-cpus", "--gpus-per-node 0")
 
 
 @pytest.mark.parametrize(
@@ -424,23 +422,17 @@ def test_an_image_for_amd_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "why", "on_cpus"),
+    ("flags", "on_cpus"),
     [
-        ({"nv": True}, "--nv is for GPUs", "leave out --nv"),
-        (
-            {"nv": True, "gpus-per-node": "2"},
-            "the job requests GPUs",
-            "leave out --gpus-per-node, lea",
-        ),
-        ({"gpus-per-node": "2"}, "the job requests GPUs", "leave out --gpus-per-node"),
+        ({"nv": True}, "leave out --nv"),
+        ({"nv": True, "gpus-per-node": "2"}, "leave out --gpus-per-node, leave out --nv"),
+        ({"gpus-per-node": "2"}, "leave out --gpus-per-node"),
     ],
 )
-def test_a_cpu_image_with_gpus_is_refused(flags: dict[str, Any], why: str, on_cpus: str) -> None:
+def test_a_cpu_image_with_gpus_is_refused(flags: dict[str, Any], on_cpus: str) -> None:
     (refusal,) = plan(flags, SITE, CPU).refusals
-    assert refusal.what == f"{why}, but horovod_cpu.sif cannot use them"
-    image, other = map(str, refusal.remedies)
-    assert image == "--image horovod_gpu.sif"
-    assert other.startswith(on_cpus)
+    image = "--image horovod_gpu.sif"
+    assert sentences.told(refusal) == ("image-without-gpu", image, on_cpus)
 
 
 def test_a_cpu_image_asks_for_nothing() -> None:
@@ -463,8 +455,7 @@ def test_one_process_that_trains_no_network_gets_none() -> None:
     assert requested(made) == ("4", 1)
     assert reason(made, "ntasks-per-node") == "tokenize is one process"
     two = plan({"nodes": 2}, trainer=ALONE)
-    (refusal,) = two.refusals
-    assert refusal.what == "tokenize is one process, and 2 ranks are asked for"
+    assert sentences.ids(two.refusals) == ["one-process"]
 
 
 def test_no_profile_tells_of_parts_of_gpus() -> None:

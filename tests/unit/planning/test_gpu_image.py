@@ -18,6 +18,7 @@ from runners.planning import gpu_image, solver
 from runners.planning.case import Case
 from runners.planning.gpu_image import CUDA12, CUDA13
 
+from .. import sentences
 from ..plans import planned
 
 CODE = "cuda.capabilities"
@@ -130,9 +131,7 @@ def solved(image: ImageInfo, gpus: str, partition: str, site: Site = SITE) -> Pl
 def test_an_image_without_code_for_the_gpu_is_refused_with_the_one_that_has_it() -> None:
     for gpus, partition in (("1", "old"), ("V100:1", "mixed")):
         (refusal,) = solved(GPU13, gpus, partition).refusals
-        assert "horovod_gpu13.sif has no code for V100 GPUs (capability 7.0)" in refusal.what
-        assert GPU13.labels[CODE] in refusal.evidence
-        assert str(refusal.remedies[0]) == "--image horovod_gpu.sif"
+        assert sentences.told(refusal)[:2] == ("gpu-code-missing", "--image horovod_gpu.sif")
     assert not solved(GPU, "1", "old").refusals
     assert not solved(GPU13, "1", "mixed").refusals, "which of its GPUs is not known"
 
@@ -140,23 +139,22 @@ def test_an_image_without_code_for_the_gpu_is_refused_with_the_one_that_has_it()
 def test_where_only_ptx_runs_the_newer_image_is_named() -> None:
     made = solved(GPU, "1", "new")
     assert not made.refusals
-    (said,) = [each for each in made.warnings if "PTX" in each.what]
-    assert str(said.remedies[0]) == "--image horovod_gpu13.sif"
-    assert not [each for each in solved(GPU13, "1", "new").warnings if "PTX" in each.what]
+    told = [sentences.told(warning) for warning in made.warnings]
+    assert told == [("gpu-code-ptx", "--image horovod_gpu13.sif")]
+    assert "gpu-code-ptx" not in sentences.ids(solved(GPU13, "1", "new").warnings)
 
 
 def test_a_cpu_image_for_gpus_is_refused_with_the_image_for_them() -> None:
     for partition, image in (("old", CUDA12), ("new", CUDA13)):
         (refusal,) = solved(CPU, "1", partition).refusals
-        assert str(refusal.remedies[0]) == f"--image {image}"
+        assert sentences.told(refusal)[:2] == ("image-without-gpu", f"--image {image}")
 
 
 def test_a_driver_too_old_for_cuda_13_is_refused_with_the_image_with_cuda_12() -> None:
     alone = Site((), (), RuntimeName.APPTAINER, driver="550.54.15")
     case = Case(replace(SPEC, image=GPU13, resources=Resources(gpus_per_node="1")), alone)
     (refusal,) = solver.solve(case).refusals
-    assert "550.54.15" in refusal.evidence
-    assert str(refusal.remedies[0]) == "--image horovod_gpu.sif"
+    assert sentences.told(refusal)[:2] == ("driver-too-old", "--image horovod_gpu.sif")
 
 
 @pytest.mark.parametrize(

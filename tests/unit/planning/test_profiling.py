@@ -25,6 +25,7 @@ from runners.core.site import Site
 from runners.core.trainer import Profiling, Trainer
 from runners.script import render
 
+from .. import sentences
 from ..plans import planned
 
 NSYS = Profiling(
@@ -60,30 +61,23 @@ def test_its_words_reach_the_shim_as_they_were_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says", "remedy"),
+    ("changes", "id", "remedy"),
     [
-        (
-            {"launcher": LauncherName.TORCHRUN},
-            "torchrun starts the trainers",
-            "leave out --launcher",
-        ),
-        ({"profiling": replace(NSYS, ranks="0,2-9")}, "there is no rank 9", "--profile-ranks all"),
+        ({"launcher": LauncherName.TORCHRUN}, "profiler-with-launcher", "leave out --launcher"),
+        ({"profiling": replace(NSYS, ranks="0,2-9")}, "profile-ranks", "--profile-ranks all"),
         (
             {"profiling": replace(NSYS, tool=""), "runtime": RuntimeName.NONE},
-            "there is no nsys on this machine",
+            "profiler-missing",
             "--module NAME",
         ),
     ],
 )
-def test_what_cannot_be_profiled_is_refused(
-    changes: dict[str, Any], says: str, remedy: str
-) -> None:
+def test_what_cannot_be_profiled_is_refused(changes: dict[str, Any], id: str, remedy: str) -> None:
     made = planned(SPEC, SLURM, **{"profiling": NSYS, **changes})
-    (refusal,) = [one for one in made.refusals if "--profile" in one.what]
-    assert says in refusal.what
-    assert remedy in " ".join(map(str, refusal.remedies))
+    (refusal,) = [refusal for refusal in made.refusals if refusal.id == id]
+    assert remedy in " ".join(sentences.told(refusal))
 
 
 def test_a_module_may_bring_the_tool() -> None:
     made = solved(runtime=RuntimeName.NONE, modules=("nsight",))
-    assert not [one for one in made.refusals if "--profile" in one.what]
+    assert "profiler-missing" not in [refusal.id for refusal in made.refusals]
