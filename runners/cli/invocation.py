@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,11 @@ from click.core import ParameterSource
 
 from ..core.command_line import FLAG, CommandLine, Given
 from ..core.errors import RunnerError, UsageError
-from ..core.remedy import Value, change, command, option_words
+from ..core.remedy import Value, change, option_words
 from ..settings.table import SETTINGS
-from . import trainer_words
-from .trainer_words import takes_a_value
 
 # Of a single call: a job's record is for doing the same again, by a person.
 ONCE = ("dry-run", "json", "parsable", "array", "sweep", "verbose")
-CLOSE = 0.75  # --epochs is near none of ours, --nodse is
 
 
 class SettingsCommand(click.Command):
@@ -141,51 +138,28 @@ class TrainerCommand(SettingsCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; raise UsageError for an option of the trainer's before `--`."""
-        words = list(args)
+        from ..settings import trainer_words
+
+        options = {
+            word: isinstance(option, click.Option) and not (option.is_flag or option.count)
+            for option in self.get_params(ctx)
+            for word in (*option.opts, *option.secondary_opts)
+        }
+        typed = trainer_words.TypedWords(tuple(ctx.command_path.split()), tuple(args), options)
         try:
             rest = super().parse_args(ctx, args)
-            if not ctx.resilient_parsing:
-                trainer_words.check(self, ctx, words)
-                _show_trainers_help(ctx)
-            return rest
         except click.BadParameter as error:
-            trainer_words.check_value(self, ctx, words, error)
+            names = error.param.opts if error.param else []
+            trainer_words.check_value(typed, names, error.message)
             raise
         except click.NoSuchOption as error:
-            import difflib  # for a mistake only
-
-            options = self.get_params(ctx)
-            known = {
-                word: known_option
-                for known_option in options
-                for word in (*known_option.opts, *known_option.secondary_opts)
-            }
-            meant = difflib.get_close_matches(error.option_name, known, 1, CLOSE)
-            _check_negation(ctx, words, error.option_name, known)
-            offers = _offers(words, error.option_name, meant, known)
-            if not offers:
-                raise click.NoSuchOption(error.option_name, None, meant, ctx) from None
-            raise UsageError(
-                f"{ctx.command_path} has no option {error.option_name}",
-                "the trainer's own arguments come after --",
-                [command(*ctx.command_path.split(), *offer) for offer in offers],
-                id="option-unknown",
-            ) from None
-
-
-def _check_negation(
-    ctx: click.Context, words: Sequence[str], option: str, known: Mapping[str, click.Parameter]
-) -> None:
-    """Raise UsageError for `--no-follow`: what has no such form is off unless it is given."""
-    positive = option.replace("--no-", "--", 1)
-    if option.startswith("--no-") and positive in known:
-        rest = [word for word in words if word not in (option, positive)]
-        raise UsageError(
-            f"{ctx.command_path} has no option {option}",
-            f"leave it out: without {positive} that is so",
-            command(*ctx.command_path.split(), *rest),
-            id="option-not-negated",
-        )
+            trainer_words.check_option(typed, error.option_name)
+            meant = trainer_words.meant(typed, error.option_name)
+            raise click.NoSuchOption(error.option_name, None, meant, ctx) from None
+        if not ctx.resilient_parsing:
+            trainer_words.check(typed, ctx.params.get("trainer"))
+            _show_trainers_help(ctx)
+        return rest
 
 
 def _show_trainers_help(ctx: click.Context) -> None:
@@ -198,45 +172,3 @@ def _show_trainers_help(ctx: click.Context) -> None:
     if path := trainers.source(name):
         click.echo(trainers.parser(path).format_help(), nl=False)
         ctx.exit()
-
-
-def _offers(
-    words: Sequence[str], option: str, meant: Sequence[str], known: Mapping[str, click.Parameter]
-) -> list[list[str]]:
-    """Return the words with the option that was meant, and with `--`; none without a trainer."""
-    end = words.index("--") if "--" in words else len(words)
-    of_runner, theirs = _split(words[:end], known)
-    if of_runner is None:
-        return []
-    at = next(place for place, word in enumerate(words) if _is(word, option))
-    fixed = [[*words[:at], words[at].replace(option, name, 1), *words[at + 1 :]] for name in meant]
-    return [*fixed, [*of_runner, "--", *theirs, *words[end + 1 :]]]
-
-
-def _is(word: str, option: str) -> bool:
-    return word == option or word.startswith(f"{option}=" if option.startswith("--") else option)
-
-
-def _split(
-    words: Sequence[str], known: Mapping[str, click.Parameter]
-) -> tuple[list[str] | None, list[str]]:
-    """Return the words of the command, None if no trainer is among them, and the trainer's."""
-    from ..settings import trainers  # only an error pays for it
-
-    of_runner: list[str] = []
-    theirs: list[str] = []
-    trainer, left = False, list(words)
-    while left:
-        word = left.pop(0)
-        option = known.get(word.partition("=")[0]) or known.get(word[:2])  # -N2
-        if word.startswith("-") and option:
-            of_runner.append(word)
-            of_runner += [left.pop(0)] if word in known and left and takes_a_value(option) else []
-        elif word.startswith("-"):
-            theirs.append(word)
-            value = left and not trainer and "=" not in word and not left[0].startswith("-")
-            theirs += [left.pop(0)] if value and not trainers.is_one(left[0]) else []
-        else:
-            (theirs if trainer else of_runner).append(word)
-            trainer = True
-    return (of_runner if trainer else None), theirs
