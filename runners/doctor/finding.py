@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Union
+from functools import partial
+from typing import Any, Union
 
+from ..core import diagnosis
+from ..core.command_line import CommandLine
 from ..core.diagnosis import Diagnosis, Severity
 from ..core.remedy import Remedy, advice
+from ..settings import suggest
 
 OK, WARNING, FAILURE = Severity.OK, Severity.WARNING, Severity.FAILURE
 ORDER = (OK, WARNING, FAILURE)
@@ -102,3 +106,13 @@ def failed(findings: Iterable[Finding]) -> bool:
 def counts(findings: Iterable[Finding]) -> dict[str, int]:
     severities = [finding.severity for finding in findings]
     return {severity: severities.count(severity) for severity in ORDER}
+
+
+def document(findings: Sequence[Finding], typed: CommandLine) -> dict[str, Any]:
+    """Return findings for programs; `typed` is the command whose changes the remedies are."""
+    resolved = partial(suggest.as_json, typed=typed)
+    diagnoses = [
+        {**diagnosis.as_data(finding, resolved), "subject": finding.subject, "name": finding.name}
+        for finding in findings
+    ]
+    return diagnosis.document(diagnoses, failed=failed(findings), counts=counts(findings))

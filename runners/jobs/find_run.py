@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import NotFound, UsageError
 from ..core.files import entries
@@ -88,6 +89,11 @@ def _together(word: str, runs: list[Run]) -> list[Run]:
     """Return the runs of the last array of that name or number."""
     members = [run for run in runs if run[1].array and word in (run[1].array, number(run[1].id))]
     return [run for run in members if run[1].array == members[-1][1].array]
+
+
+def facts(paths: JobPaths, job: Job) -> dict[str, Any]:
+    """Return which run it is, for programs."""
+    return {"id": job.id, "folder": str(paths.root), "log": job.log, "varied": dict(job.varied)}
 
 
 def number(id: str) -> str:

@@ -19,7 +19,7 @@ from ..contract.exit_codes import EXIT_STOPPED
 from ..core import diagnosis, job_record, plan_record
 from ..core.command_line import CommandLine
 from ..core.diagnosis import Certainty
-from ..core.errors import NotFound, RunnerError
+from ..core.errors import NotFound, RunnerError, UsageError
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..core.progress import Listener
 from ..core.remedy import change, command
@@ -133,10 +133,20 @@ def _after(stall: Stall, explanation: Explanation) -> Explanation:
 
 
 def explain_text(path: Path, name: str) -> Explanation:
-    """Return what a log alone tells of a failure. Raises OSError when it cannot be read."""
+    """Return what a log alone tells of a failure.
+
+    Raises UsageError for one that is empty, or cannot be read.
+    """
     from ..explain import judge  # as above
 
-    return judge.explain_text(path, name)
+    try:
+        if not path.stat().st_size:
+            usage = "runner explain JOB, FILE or -"
+            raise UsageError(f"{name} is empty", remedy=usage, id="log-empty")
+        return judge.explain_text(path, name)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot read {name}", why, id="log-unreadable") from None
 
 
 def _stalled(paths: JobPaths, job: Job, listener: Listener) -> Explanation | None:
@@ -217,6 +227,19 @@ def explanation_facts(explanation: Explanation, job: Job | None = None) -> dict[
         "steps": explanation.steps,
         "fixed_by": explanation.fixed_by,
         "tell": explanation.tell,
+    }
+
+
+def facts(ended: JobEnd) -> dict[str, Any]:
+    """Return for programs how a job ended that was waited for."""
+    why = ended.explanation
+    return {
+        "id": ended.job.id,
+        "folder": str(ended.paths.root),
+        "state": ended.status.state.name,
+        "exit_code": ended.exit_code,
+        "explanation": explanation_facts(why, ended.job) if why else None,
+        "result": ended.result,
     }
 
 

@@ -12,7 +12,7 @@ from ..core import job_record, trust
 from ..core.errors import SystemFault
 from ..core.job_record import Job, JobPaths, JobState, Status
 from ..explain.explanation import Explanation
-from ..jobs import job_status
+from ..jobs import find_run, job_status
 from ..jobs.find_run import Runs, whole_id
 from ..schedulers import SCHEDULERS
 from . import end
@@ -95,6 +95,18 @@ def results(runs: Runs, statuses: Sequence[Status]) -> list[RunResult]:
         RunResult(paths, job, status, *job_record.result(paths))
         for (paths, job), status in zip(runs, statuses)
     ]
+
+
+def facts(run: RunResult) -> dict[str, Any]:
+    """Return for programs how a run stands and what it reached."""
+    return {
+        **find_run.facts(run.paths, run.job),
+        "state": run.status.state.name,
+        "reason": run.status.reason,
+        "restarts": run.status.restart,
+        "exit_code": run.status.exit_code,
+        "result": run.result,
+    }
 
 
 def explained(runs: Runs) -> list[Explained]:

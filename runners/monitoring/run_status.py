@@ -14,10 +14,10 @@ from ..explain import read_facts
 from ..explain.facts import FirstFailure
 from ..jobs import job_status, metrics_tail
 from ..jobs.find_run import Runs
-from . import end, resource_use, stall_notice
+from . import end, resource_use, stall_notice, stalls
 from .resource_use import RunUse
 from .stalls import Stall
-from .wording import reason_in_words
+from .wording import reason_in_words, stamp
 
 NUMBERS = ("step", "steps", "epoch", "loss", "rate", "unit")  # of a reading
 
@@ -134,3 +134,33 @@ def details(paths: JobPaths, job: Job, listener: Listener) -> RunDetails:
         use=resource_use.of_run(paths),
         first_to_fail=read_facts.first(paths, job) if failed else None,
     )
+
+
+def facts(status: RunStatus) -> dict[str, Any]:
+    """Return how a run stands for programs: elapsed times in seconds, others as they are read."""
+    return {
+        **vars(status),
+        "state": status.state.name,
+        "submitted": stamp(status.submitted),
+        "start_expected": stamp(status.start_expected),
+        "folder": str(status.folder),
+        "varied": dict(status.varied),
+    }
+
+
+def facts_of_details(known: RunDetails) -> dict[str, Any]:
+    """Return for programs how one run stands, and what else there is to say of it."""
+    more: dict[str, Any] = {}
+    if known.status.state == JobState.STOPPED:
+        more.update(saved_step=known.saved_step, go_on=known.resume)
+    if known.stall:
+        more["stalled"] = stalls.in_words(known.stall)
+        more["ranks"] = [row._asdict() for row in known.stall.rows]
+    if known.weights:
+        said = (known.weights.get(name) for name in ("text", "warning"))
+        words = "; warning: ".join(str(text) for text in said if text)
+        more["weights"] = f"{known.weights.get('result')}: {words}"
+    if known.use:
+        more["use"] = known.use.value
+    first = known.first_to_fail
+    return {**facts(known.status), **more, "first_to_fail": str(first) if first else None}

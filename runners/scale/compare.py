@@ -81,6 +81,17 @@ class Comparison:
     def numbers(self) -> list[str]:
         return names([run.numbers for run in self.runs])
 
+    @property
+    def facts(self) -> Facts:
+        """The comparison for programs, its runs as they were named."""
+        fields = ("run", "settings", "measured", "used")
+        return {
+            "runs": [{name: getattr(run, name) for name in fields} for run in self.runs],
+            "differ": self.differing,
+            "metric": self.metric,
+            "best": self.best.run if self.best else None,
+        }
+
 
 def compare(compared: Sequence[Compared], sort: str | None) -> Comparison:
     """Compare runs; raises UsageError for a `sort` that none of them has."""

@@ -35,6 +35,20 @@ class PlannedRun:
     trainer: str
     plan: Plan
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The run by its name: its size, what the plan chose, and what is trained."""
+        plan = self.plan
+        return {
+            "name": self.point.key,
+            "nodes": plan.resources.nodes,
+            "ranks": plan.resources.tasks,
+            "controller": plan.wireup.controller,
+            "runtime": plan.launching.runtime,
+            "trainer": self.trainer,
+            "arguments": " ".join(plan.spec.trainer.args),
+        }
+
 
 class Drafts:
     """The drafts of a study's runs. The machine is asked once for each size and variant."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..contract.exit_codes import EXIT_NOT_SERVED
 from ..contract.web_server import http_status
@@ -109,6 +110,13 @@ class ServerVisit:
             return ServerEnd(now, code)
         lines = files.read_text(Path(self.job.log)).splitlines()[-LAST_LINES:]
         return ServerEnd(now, code, lines, unclear=code != EXIT_NOT_SERVED)
+
+
+def facts(visit: ServerVisit, access: ServerAccess) -> dict[str, Any]:
+    """Return for programs where a server answers, and the way there."""
+    run = {"id": visit.job.id, "folder": str(visit.paths.root)}
+    way = {**asdict(access.address), **asdict(access.way)}
+    return {**run, **way, "token": access.token, "reached": access.reached}
 
 
 def _reached(address: ServerAddress, token: str) -> bool:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core import shell
 from ..core.errors import UsageError
@@ -30,6 +30,19 @@ class KnownSite(NamedTuple):
     profile: Profile
     path: Path
     chosen: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The site for programs."""
+        return {
+            "name": self.profile.name,
+            "title": self.profile.title,
+            "scheduler": self.profile.scheduler or "",
+            "runtimes": self.profile.runtimes,
+            "never_run": self.profile.rendered,
+            "in_force": self.chosen,
+            "file": str(self.path),
+        }
 
 
 def known(env: Mapping[str, str]) -> tuple[list[KnownSite], str]:

@@ -206,6 +206,17 @@ class SiteValue(NamedTuple):
     source: ValueSource
     file: str
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The value for programs; a list is one text."""
+        return {
+            "key": self.key,
+            "value": ", ".join(self.value) if isinstance(self.value, list) else self.value,
+            "source": self.source.text,
+            "date": self.source.date,
+            "file": self.file,
+        }
+
 
 def values(profile: Profile, env: Mapping[str, str]) -> list[SiteValue]:
     """Return every value of a site, those of its profile's bases included."""

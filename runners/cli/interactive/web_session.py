@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from ...core import files
 from ...core.job_record import Job
 from ...jobs.find_run import Run
 from ...monitoring import wording
-from ...sessions import servers
+from ...sessions import server_visit, servers
 from ...sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
 from ...sessions.servers import ServerDraft
 from .. import printer
@@ -69,7 +68,7 @@ def _told(visit: ServerVisit, server: str, as_json: bool) -> ServerEnd | None:
         else:
             _warn(news)
             if as_json:
-                printer.print_json(_facts(visit, news))
+                printer.print_json(server_visit.facts(visit, news))
                 break
             _print_access(job, news, TITLES[server])
     return None
@@ -83,11 +82,6 @@ def _warn(access: ServerAccess) -> None:
             f"{address.address}, port {address.port}, is not reached; a firewall?\n"
             f"  try: --loopback, where ssh to {address.host} is allowed"
         )
-
-
-def _facts(visit: ServerVisit, access: ServerAccess) -> dict[str, Any]:
-    facts = {"id": visit.job.id, "folder": str(visit.paths.root), **asdict(access.address)}
-    return {**facts, **asdict(access.way), "token": access.token, "reached": access.reached}
 
 
 def _print_access(job: Job, access: ServerAccess, title: str) -> None:

@@ -13,7 +13,7 @@ from ...core.command_line import CommandLine
 from ...core.errors import Refused, UsageError
 from ...core.text import count
 from ...doctor.examine import examine, of_trial
-from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, failed, grouped
+from ...doctor.finding import FAILURE, OK, WARNING, Finding, counts, document, failed, grouped
 from ...settings import suggest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
@@ -68,13 +68,7 @@ def doctor_command(
         found = examine(options.flags(values), seconds, invocation.again(), listener)
     here = invocation.command_line()
     if as_json:
-        typed = partial(suggest.as_json, typed=here)
-        diagnoses = [
-            {**diagnosis.as_data(finding, typed), "subject": finding.subject, "name": finding.name}
-            for finding in found
-        ]
-        facts = {"failed": failed(found), "counts": counts(found)}
-        printer.print_json(diagnosis.document(diagnoses, **facts))
+        printer.print_json(document(found, here))
     else:
         show(found, here, verbose)
     sys.exit(Refused.exit_code if failed(found) else 0)

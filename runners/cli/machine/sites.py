@@ -12,8 +12,6 @@ import click
 from ...core.errors import UsageError
 from ...core.site import Profile
 from ...sites import find_site, load
-from ...sites.find_site import KnownSite
-from ...sites.load import SiteValue
 from .. import options, printer
 
 EXAMPLE = """\b
@@ -38,7 +36,7 @@ def sites_command(ctx: click.Context, as_json: bool) -> None:
     known, problem = find_site.known(os.environ)
     if problem:
         printer.tell(problem)
-    rows = [_facts(site) for site in known]
+    rows = [site.facts for site in known]
     headers = ["name", "title", "scheduler", "runtimes", "never run", "in force"]
     table = [_words(row)[: len(headers)] for row in rows]
     printer.json_or_table(as_json, rows, table, headers)
@@ -54,19 +52,6 @@ def here() -> Profile | None:
     return profile
 
 
-def _facts(site: KnownSite) -> dict[str, Any]:
-    profile = site.profile
-    return {
-        "name": profile.name,
-        "title": profile.title,
-        "scheduler": profile.scheduler or "",
-        "runtimes": profile.runtimes,
-        "never_run": profile.rendered,
-        "in_force": site.chosen,
-        "file": str(site.path),
-    }
-
-
 def _words(facts: dict[str, Any]) -> list[str]:
     return [", ".join(item) if isinstance(item, tuple) else item for item in facts.values()]
 
@@ -79,7 +64,7 @@ def show_command(name: str | None, as_json: bool) -> None:
     profile = load.profile(name, os.environ) if name else here()
     if profile is None:
         raise UsageError("no site is in force here", remedy="runner sites show NAME", id="no-site")
-    rows = [_facts_of_value(value) for value in load.values(profile, os.environ)]
+    rows = [value.facts for value in load.values(profile, os.environ)]
     if as_json:
         facts = {"name": profile.name, "title": profile.title, "never_run": profile.rendered}
         printer.print_json({**facts, "values": rows})
@@ -88,16 +73,6 @@ def show_command(name: str | None, as_json: bool) -> None:
     never_run = f" (rendered, and never run by this project: {parts})" if parts else ""
     click.echo(f"{profile.name}: {profile.title}{never_run}", err=True)
     printer.table([list(row.values()) for row in rows], ["value", "", "source", "read", "file"])
-
-
-def _facts_of_value(value: SiteValue) -> dict[str, Any]:
-    return {
-        "key": value.key,
-        "value": ", ".join(value.value) if isinstance(value.value, list) else value.value,
-        "source": value.source.text,
-        "date": value.source.date,
-        "file": value.file,
-    }
 
 
 @sites_command.command("new", epilog="Example: runner sites new mycluster")

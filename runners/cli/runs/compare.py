@@ -39,18 +39,10 @@ def compare_command(
     runs = compare.of_runs(meant, printer.Console())
     printer.tell_first([run.odd for run in runs if run.odd])
     compared = compare.compare(runs, sort)
-    if not as_json:
+    if as_json:
+        printer.print_json(compared.facts)
+    else:
         _print(compared, every)
-        return
-    fields = ("run", "settings", "measured", "used")
-    printer.print_json(
-        {
-            "runs": [{name: getattr(run, name) for name in fields} for run in compared.runs],
-            "differ": compared.differing,
-            "metric": compared.metric,
-            "best": compared.best.run if compared.best else None,
-        }
-    )
 
 
 def _print(compared: Comparison, every: bool) -> None:

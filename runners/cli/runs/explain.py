@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ...core import diagnosis
-from ...core.errors import NotFound, UsageError
+from ...core.errors import NotFound
 from ...core.text import first_few
 from ...jobs import job_status
 from ...jobs.find_run import Runs
@@ -79,17 +79,8 @@ def _pasted() -> Iterator[Path]:
 
 
 def _explain_text(file: Path, name: str, as_json: bool) -> None:
-    """Print what a log alone tells. Raises UsageError when it is empty or unreadable."""
-    try:
-        if not file.stat().st_size:
-            raise UsageError(
-                f"{name} is empty", remedy="runner explain JOB, FILE or -", id="log-empty"
-            )
-        explanation = end.explain_text(file, name)
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {name}", error.strerror or str(error), id="log-unreadable"
-        ) from None
+    """Print what a log alone tells."""
+    explanation = end.explain_text(file, name)
     if as_json:
         printer.print_json(diagnosis.document([end.explanation_facts(explanation)]))
         return

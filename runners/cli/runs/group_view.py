@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from ...core import command_signals
-from ...core.job_record import Job, JobPaths, JobState, Status
+from ...core.job_record import JobState, Status
 from ...jobs.find_run import Runs
 from ...monitoring import run_group, wording
 from ...monitoring.run_group import GroupNews, RunResult
 from ...scale import ranking
 from .. import printer
-from . import job_end, status_view
-
-
-def facts(paths: JobPaths, job: Job) -> dict[str, Any]:
-    return {"id": job.id, "folder": str(paths.root), "log": job.log, "varied": dict(job.varied)}
+from . import job_end, runs_table
 
 
 def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
@@ -48,7 +43,7 @@ def wait(runs: Runs, as_json: bool = False, quiet: bool = False) -> int:
 def _tell(name: str, news: GroupNews) -> None:
     """Say which runs have ended, and in which states all of them are."""
     for job, status in news.ended:
-        subject = f"{job.id} {status_view.varied(job.varied)}".rstrip()
+        subject = f"{job.id} {runs_table.varied(job.varied)}".rstrip()
         printer.tell(f"{subject}: {wording.describe(status, job.requeue_limit)}")
     counts = Counter(status.state for status in news.statuses)
     states = [f"{counts[state]} {state.value}" for state in JobState if counts[state]]
@@ -58,21 +53,10 @@ def _tell(name: str, news: GroupNews) -> None:
 def show(results: Sequence[RunResult], as_json: bool, sort: str | None = None) -> None:
     """Print what all runs have reached; raise UsageError for a `sort` that none of them has."""
     printer.tell_first([run.odd for run in results if run.odd])
-    if not as_json:
+    if as_json:
+        printer.print_json([run_group.facts(run) for run in results])
+    else:
         _table(results, sort)
-        return
-    records = [
-        {
-            **facts(run.paths, run.job),
-            "state": run.status.state.name,
-            "reason": run.status.reason,
-            "restarts": run.status.restart,
-            "exit_code": run.status.exit_code,
-            "result": run.result,
-        }
-        for run in results
-    ]
-    printer.print_json(records)
 
 
 def _table(results: Sequence[RunResult], sort: str | None) -> None:
@@ -80,7 +64,7 @@ def _table(results: Sequence[RunResult], sort: str | None) -> None:
     ranked = ranking.ranked(results, sort)
     rows = []
     for run in ranked.ordered:
-        values = [status_view.visible(run.job.varied.get(name, "")) for name in ranked.varied]
+        values = [runs_table.visible(run.job.varied.get(name, "")) for name in ranked.varied]
         ends = [printer.text((run.result or {}).get(name)) for name in ranked.metrics]
         code = "" if run.status.exit_code is None else run.status.exit_code
         state = wording.describe(run.status, run.job.requeue_limit)
@@ -89,5 +73,5 @@ def _table(results: Sequence[RunResult], sort: str | None) -> None:
     printer.table(rows, headers, ranked.metrics[1:])
     best, metric = ranked.best, ranked.metric
     if metric and best and best.result:
-        winner = f"{best.job.id}  {status_view.varied(best.job.varied)}".rstrip()
+        winner = f"{best.job.id}  {runs_table.varied(best.job.varied)}".rstrip()
         click.echo(f"best {metric}: {winner}, {printer.text(best.result[metric])}", err=True)

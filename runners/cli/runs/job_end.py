@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import click
 
@@ -14,22 +13,12 @@ from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
 from ...core.text import span
 from ...explain.explanation import ADMINISTRATOR, AUTHOR, NOBODY, YOU, Explanation
-from ...monitoring import end, wording
+from ...monitoring import end, result_facts, wording
 from ...monitoring.end import JobEnd
 from ...settings import suggest
 from .. import printer
 
 WIDTH = len("first to fail: ")
-MAIN_FACTS = 10
-# What `runner result` alone shows: what was asked for, the job's resources, times within a run.
-DETAILS = frozenset(
-    (
-        *("arguments", "use", "trainer", "device", "threads", "versions", "weights", "finished"),
-        *("startup_seconds", "first_step_unix_time", "first_epoch_seconds"),
-        *("steady_epoch_seconds", "step_seconds_median", "step_seconds_p95", "data_wait_share"),
-        *("peak_memory_bytes", "resumed_at_steps"),
-    )
-)
 FIXED_BY = {
     YOU: "you",
     AUTHOR: "the author of the trainer",
@@ -92,14 +81,10 @@ def finish(
     if ended.odd:
         printer.tell(ended.odd)
     if as_json:
-        why = end.explanation_facts(ended.explanation, ended.job) if ended.explanation else None
-        state, folder = ended.status.state.name, str(ended.paths.root)
-        facts = {"id": ended.job.id, "folder": folder, "state": state}
-        reached = {"explanation": why, "result": ended.result}
-        printer.print_json({**facts, "exit_code": ended.exit_code, **reached})
+        printer.print_json(end.facts(ended))
     elif not quiet:
         if ended.result is not None:
-            facts = main_facts(ended.result)
+            facts = result_facts.main(ended.result)
             printer.result_table(facts)
             if len(facts) < len(ended.result):
                 printer.tell(f"the whole result: runner result {ended.job.id}")
@@ -107,17 +92,6 @@ def finish(
             printer.tell(end.NO_RESULT)
         for line in end.traces(ended.paths):
             printer.tell(line)
-
-
-def main_facts(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the ten facts of a result that tell how well the training went, and where."""
-    facts = [(name, item) for name, item in result.items() if name not in DETAILS]
-    return dict(facts[:MAIN_FACTS])
-
-
-def without_use(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result without what the job used, which the log and `runner status` show."""
-    return {name: item for name, item in result.items() if name != "use"}
 
 
 def explanation_lines(explanation: Explanation, job: Job | None = None) -> list[str]:

@@ -9,7 +9,7 @@ import click
 from ...core import quoting
 from ...jobs import find_run
 from .. import options, printer
-from . import status_view
+from . import runs_table
 
 
 @click.command("list", epilog="Example: runner list --json")
@@ -21,7 +21,7 @@ def list_command(runs_dir: str | None, as_json: bool) -> None:
     runs = find_run.all_runs(folder)
     if not (runs or as_json):
         _none(folder)
-    status_view.show(runs, as_json)
+    runs_table.show(runs, as_json)
 
 
 def _none(folder: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from ...jobs import job_status
-from ...monitoring import end, run_group
+from ...monitoring import end, result_facts, run_group
 from .. import options, printer
-from . import group_view, job_end
+from . import group_view
 
 
 @click.command("result", epilog="Example: runner result --json 42")
@@ -27,7 +27,10 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)
-    printer.print_json(result) if as_json else printer.result_table(job_end.without_use(result))
+    if as_json:
+        printer.print_json(result)
+    else:
+        printer.result_table(result_facts.without_use(result))
     (status,) = job_status.last_known(meant, printer.Console())
     if failed := end.failure(paths, job_record, status):
         printer.tell(f"job {job_record.id} {failed}: these are not the results of a whole training")

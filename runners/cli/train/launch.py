@@ -104,24 +104,29 @@ def launch_command(
         ranks=ranks,
         stall_after=values["stall_after"],
     )
-    if runs:
-        _launch_all(made, runs, output, dry_run)
-    else:
-        _launch_one(made, output, dry_run)
+    _launch(made, runs, output, dry_run)
 
 
-def _launch_one(made: Plan, output: LaunchOutput, dry_run: bool) -> None:
-    """Submit the job, or print what would be submitted; wait if so asked."""
+def _launch(made: Plan, runs: SweepRequest | None, output: LaunchOutput, dry_run: bool) -> None:
+    """Submit one job or `runs`, or print what would be submitted; wait if so asked."""
     typed = invocation.again()
     if dry_run:
-        (draft,) = submit.drafts_of(made, typed)
-        _print(draft, output.as_json)
+        drafts = submit.drafts_of(made, typed, runs)
+        if runs:
+            _print_all(drafts, runs.at_once, output.as_json)
+        else:
+            _print(drafts[0], output.as_json)
         return
     with command_signals.held():
-        ((draft, job),) = submit.submitted(made, typed)
-        _announce(draft, job, output)
-    if output.waits:
-        sys.exit(_to_the_end(draft.paths, job, output))
+        submitted = [(d.paths, job) for d, job in submit.submitted(made, typed, runs)]
+        (_announce_all if runs else _announce)(made, submitted, output)
+    if not output.waits:
+        return
+    if runs:
+        from ..runs import group_view  # here and below, for many runs only
+
+        sys.exit(group_view.wait(submitted, output.as_json, output.parsable))
+    sys.exit(_to_the_end(*submitted[0], output))
 
 
 def _print(draft: Draft, as_json: bool) -> None:
@@ -133,17 +138,18 @@ def _print(draft: Draft, as_json: bool) -> None:
         click.echo(draft.text, nl=False)
 
 
-def _announce(draft: Draft, job: Job, output: LaunchOutput) -> None:
-    """Say what was submitted."""
+def _announce(made: Plan, runs: Runs, output: LaunchOutput) -> None:
+    """Say what was submitted as one job."""
+    ((paths, job),) = runs
     if output.parsable:
         click.echo(job.id)
     elif not output.as_json:
-        plan_view.show(draft.plan, output.verbose)
-        click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
+        plan_view.show(made, output.verbose)
+        click.echo(f"job {job.id} submitted, in {paths.root}", err=True)
         if not output.waits:
             click.echo(f"next: runner logs --follow {job.id}", err=True)
     elif not output.waits:
-        printer.print_json({"id": job.id, "folder": str(draft.paths.root), "log": job.log})
+        printer.print_json({"id": job.id, "folder": str(paths.root), "log": job.log})
 
 
 def _to_the_end(paths: JobPaths, job: Job, output: LaunchOutput) -> int:
@@ -165,28 +171,9 @@ def _to_the_end(paths: JobPaths, job: Job, output: LaunchOutput) -> int:
     return ended.exit_code
 
 
-def _launch_all(
-    made: Plan, sweep_request: SweepRequest, output: LaunchOutput, dry_run: bool
-) -> None:
-    """Submit all runs that were asked for, or print what would be submitted; wait if so asked."""
-    typed = invocation.again()
-    if dry_run:
-        drafts = submit.drafts_of(made, typed, sweep_request)
-        _print_all(drafts, sweep_request.at_once, output.as_json)
-        return
-    with command_signals.held():
-        submitted = submit.submitted(made, typed, sweep_request)
-        runs = [(draft.paths, job) for draft, job in submitted]
-        _announce_all(made, runs, output)
-    if output.waits:
-        from ..runs import group_view  # here and below, for many runs only
-
-        sys.exit(group_view.wait(runs, output.as_json, output.parsable))
-
-
 def _print_all(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> None:
     """Print what would be submitted, and the script of the first run; the others have their own."""
-    from ..runs import status_view
+    from ..runs import runs_table
 
     batches = job_array.batches(drafts, at_once)
     if as_json:
@@ -200,27 +187,27 @@ def _print_all(drafts: Sequence[Draft], at_once: int | None, as_json: bool) -> N
             click.echo(f"# ==> {batch.array.script} <==\n{batch.text}")
     click.echo(f"# ==> {drafts[0].paths.script} <==\n{drafts[0].text}")
     for draft in drafts[1:]:
-        varied = status_view.varied(draft.varied) or f"{sweep.TASK}={draft.task}"
+        varied = runs_table.varied(draft.varied) or f"{sweep.TASK}={draft.task}"
         click.echo(f"# ==> {draft.paths.script}: the same with {varied} <==")
 
 
 def _announce_all(made: Plan, runs: Runs, output: LaunchOutput) -> None:
     """Say what was submitted: the arrays, and the first runs."""
-    from ..runs import group_view, status_view
+    from ..runs import runs_table
 
     wholes = list(dict.fromkeys(find_run.whole_id(job) for _, job in runs))
     name = runs[0][1].array or runs[0][0].root.name
     if output.parsable:
         click.echo("\n".join(wholes))
     elif output.as_json:
-        listed = [group_view.facts(*run) for run in runs]
+        listed = [find_run.facts(*run) for run in runs]
         if not output.waits:
             printer.print_json({"name": name, "ids": wholes, "runs": listed})
     else:
         plan_view.show(made, output.verbose)
         click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
         lines = [
-            f"{job.id}  {paths.root}  {status_view.varied(job.varied)}".rstrip()
+            f"{job.id}  {paths.root}  {runs_table.varied(job.varied)}".rstrip()
             for paths, job in runs
         ]
         click.echo("  " + first_few(lines, LISTED, "\n  "), err=True)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from ...core import diagnosis, quoting
-from ...core.command_line import CommandLine
-from ...core.diagnosis import Diagnosis
 from ...core.errors import Refused
 from ...core.plan import Choice, Plan
-from ...core.remedy import LAUNCH, Remedy
-from ...launching import gather, run_folder, working_remedies
+from ...launching import gather, plan_document, working_remedies
 from ...settings import suggest
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
@@ -38,41 +33,11 @@ def plan_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> N
     """Show the decisions of a launch, their reasons and evidence; submit nothing."""
     made = gather.plan(trainer or "", args, options.flags(values), True, printer.Console())
     if values["as_json"]:
-        printer.print_json(_as_data(made))
+        printer.print_json(plan_document.document(made, invocation.command_line()))
     else:
         _print(made)
     if made.refusals:
         sys.exit(Refused.exit_code)
-
-
-def _as_data(made: Plan) -> dict[str, Any]:
-    here = invocation.command_line()
-    working = working_remedies.instead(made, here)
-    typed = partial(suggest.as_json, typed=here)
-    return diagnosis.document(
-        [diagnosis.as_data(found, typed) for found in _found(made, working, here)],
-        works=not made.refusals,
-        remedies=[typed(remedy) for remedy in working],
-        choices=[asdict(choice) for choice in made.choices],
-        variables=[
-            {**asdict(variable), "value": quoting.path(variable.value)}
-            for variable in made.variables
-        ],
-        script=run_folder.draft(made).text,
-    )
-
-
-def _found(made: Plan, working: Collection[Remedy], here: CommandLine) -> Iterator[Diagnosis]:
-    """Yield why a plan is refused and what it warns of, each with what works of its remedies."""
-    for refusal in made.refusals:
-        yield replace(
-            refusal,
-            remedies=tuple(
-                remedy for remedy in refusal.remedies if remedy.kind != LAUNCH or remedy in working
-            ),
-        )
-    for warning in made.warnings:
-        yield replace(warning, remedies=tuple(working_remedies.against(warning, here)))
 
 
 def _print(made: Plan) -> None:

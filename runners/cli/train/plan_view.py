@@ -90,7 +90,7 @@ def warn(made: Plan) -> None:
 
         here = invocation.command_line()
         error = working_remedies.refused(made, here)
-        error.change(remedies=tuple(suggest.resolved(error.remedies, here)))
+        working_remedies.offer(error, here)
         printer.tell(f"warning: submitted by force, although {error}")
 
 

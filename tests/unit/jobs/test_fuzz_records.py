@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from runners.cli.runs import status_view
+from runners.cli.runs import status
 from runners.core import files, job_record
 from runners.core.errors import RunnerError, SystemFault
 from runners.core.job_record import Job, JobPaths
@@ -86,8 +86,8 @@ def test_a_record_of_use(tmp_path: Path, name: str, value: object) -> None:
     try:
         used = resource_use.of_run(paths)
         assert used is not None
-        list(status_view.use_lines(used, Job("7", "x", SchedulerName.SLURM, "l", 1.0)))
-        shown = status_view.use_table(used)
+        list(status.use_lines(used, Job("7", "x", SchedulerName.SLURM, "l", 1.0)))
+        shown = status.use_table(used)
     except SystemFault:
         return
     assert all(cell.isprintable() for row in shown[0] for cell in row)
