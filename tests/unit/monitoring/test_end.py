@@ -11,9 +11,9 @@ import pytest
 
 from runners.core import files, plan_record
 from runners.core.command_line import CommandLine, Given
-from runners.core.errors import NotFound
+from runners.core.errors import NotFound, UsageError
 from runners.core.job_record import JobPaths, JobState, Status
-from runners.monitoring import end
+from runners.monitoring import end, result_facts
 
 from ..failures import leave, words
 from ..in_process import runner
@@ -161,3 +161,30 @@ def test_the_result_of_a_job_that_failed_says_so(
     assert done.returncode != 0
     assert said in done.stderr
     assert ("runner explain 42" in done.stderr) is bool(said)
+
+
+def test_programs_read_how_a_job_ended_and_why(tmp_path: Path) -> None:
+    paths, job = a_run(tmp_path / "train-1")
+    leave(paths, 1, 1.0, words("ValueError: boom"), 7)
+    facts = end.facts(end.of_job(paths, job, Status(JobState.FAILED, "", 1)))
+    assert list(facts) == ["id", "folder", "state", "exit_code", "explanation", "result"]
+    assert (facts["state"], facts["exit_code"], facts["result"]) == ("FAILED", 7, None)
+    assert facts["explanation"]["rank"] == 1
+    assert end.facts(end.of_job(paths, job, DONE))["explanation"] is None
+
+
+@pytest.mark.parametrize(("text", "what"), [("", "a log is empty"), (None, "cannot read a log")])
+def test_a_log_that_tells_nothing_is_refused(tmp_path: Path, text: str | None, what: str) -> None:
+    path = tmp_path / "log"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        end.explain_text(path, "a log")
+    assert caught.value.what == what
+
+
+def test_of_a_result_ten_facts_are_the_main_ones() -> None:
+    details = {"arguments": {"lr": 1}, "use": {"cpus": 4}, "versions": {}}
+    result = {**details, **{f"own{number}": number for number in range(30)}}
+    assert list(result_facts.main(result)) == [f"own{number}" for number in range(10)]
+    assert set(result) - set(result_facts.without_use(result)) == {"use"}

@@ -175,3 +175,20 @@ def test_runs_of_an_array_that_others_may_write_are_not_cancelled(
     with pytest.raises(UsageError, match="other users"):
         run_group.cancel(runs)
     assert cancelled == []
+
+
+def test_programs_read_what_each_run_reached(tmp_path: Path) -> None:
+    runs = together(tmp_path, "COMPLETED")
+    runs[0][0].result.write_text('{"accuracy": 0.9}')
+    (run,) = run_group.results(runs, [GOOD])
+    assert run_group.facts(run) == {
+        "id": "42_0",
+        "folder": str(runs[0][0].root),
+        "log": runs[0][1].log,
+        "varied": {},
+        "state": "COMPLETED",
+        "reason": "",
+        "restarts": 0,
+        "exit_code": None,
+        "result": {"accuracy": 0.9},
+    }

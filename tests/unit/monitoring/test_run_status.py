@@ -79,3 +79,28 @@ def test_only_of_a_run_that_stopped_early_is_there_a_step_to_go_on_from(
     paths.exit.write_text('{"exit_code": 143, "time": 1}')
     ended = run_status.details(paths, job, Listener())
     assert (ended.status.state, ended.saved_step, ended.resume) == (JobState.TIMEOUT, None, "")
+
+
+def test_programs_read_names_in_the_place_of_our_types(tmp_path: Path) -> None:
+    paths, job = a_run(tmp_path / "train-1", varied={"lr": "0.1"})
+    waiting = Status(JobState.PENDING, "Priority", start=0.0)
+    facts = run_status.facts(run_status.of_run(paths, job, waiting))
+    assert json.loads(json.dumps(facts)) == facts
+    assert (facts["state"], facts["folder"]) == ("PENDING", str(paths.root))
+    assert facts["start_expected"][:3] in ("197", "196")
+
+
+def test_programs_read_of_one_run_only_what_there_is_to_say(tmp_path: Path) -> None:
+    paths, job = a_run(tmp_path / "train-1", state="STOPPED")
+    (paths.root / "checkpoints").mkdir()
+    (paths.root / "checkpoints/step-00000007.json").touch()
+    paths.weights.write_text('{"version": 1, "result": "same", "text": "on 2 ranks"}')
+    known = run_status.details(paths, job, Listener())
+    facts = run_status.facts_of_details(known)
+    more = {name: value for name, value in facts.items() if name not in vars(known.status)}
+    assert more == {
+        "saved_step": 7,
+        "go_on": known.resume,
+        "weights": "same: on 2 ranks",
+        "first_to_fail": None,
+    }

@@ -129,3 +129,14 @@ def test_runs_are_ordered_by_what_they_reached_and_keep_the_order_in_which_they_
     assert [each.run for each in by_loss.ordered] == ["t-2", "t-3", "t-1"]
     by_rate = compare.compare(compared, "samples_per_s")
     assert [each.run for each in by_rate.ordered] == ["t-1", "t-3", "t-2"]
+
+
+def test_programs_read_the_runs_as_they_were_named_and_the_best() -> None:
+    runs = [
+        compare.Compared(name, {"lr": lr}, {"state": "completed", "loss": loss}, {"cpus": 2.0})
+        for name, lr, loss in (("t-1", 0.9, 9.0), ("t-2", 0.1, 0.5))
+    ]
+    facts = compare.compare(runs, None).facts
+    assert (facts["differ"], facts["metric"], facts["best"]) == (["lr"], "loss", "t-2")
+    assert [run["run"] for run in facts["runs"]] == ["t-1", "t-2"]
+    assert list(facts["runs"][0]) == ["run", "settings", "measured", "used"]

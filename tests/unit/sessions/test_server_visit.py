@@ -15,7 +15,7 @@ from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.launching import private_folder
 from runners.sessions import servers
-from runners.sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit
+from runners.sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit, facts
 
 from ..runs import a_run, ends, squeue_says
 
@@ -64,6 +64,9 @@ def test_the_way_is_told_once_and_no_state_after_it(
     assert access.kept.read_text().splitlines() == access.way.lines
     assert isinstance(ended, ServerEnd)
     assert (ended.exit_code, ended.last_lines, ended.unclear) == (0, (), False)
+    told = facts(ServerVisit(paths, job, "login.example"), access)
+    assert (told["id"], told["port"], told["url"]) == ("42", 4321, access.way.url)
+    assert told["token"] == access.token
 
 
 def test_who_waits_is_told_when_it_is_expected_to_start(

@@ -306,3 +306,16 @@ def test_images_of_a_site_that_has_none_here(tmp_path: Path) -> None:
         local_image.of_site("tuhpc", env)
     with pytest.raises(NotFound, match=r"(?s)the images of neuron are not on.*ngc does not exist"):
         local_image.of_site("neuron", env)
+
+
+def test_programs_read_each_value_of_a_site_with_where_it_comes_from(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    facts = [value.facts for value in load.values(shipped("neuron"), env)]
+    assert all(list(value) == ["key", "value", "source", "date", "file"] for value in facts)
+    assert not any(isinstance(value["value"], list) for value in facts)
+    known = {site.profile.name: site.facts for site in find_site.known(env)[0]}
+    assert known["polaris"]["scheduler"] == "pbs"
+    assert (known["polaris"]["in_force"], known["polaris"]["never_run"]) == (
+        "",
+        shipped("polaris").rendered,
+    )
