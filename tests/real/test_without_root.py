@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,11 +21,11 @@ PASSED_ON = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT")
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A folder of that user's with a clone of this checkout."""
-    folder = Path(tempfile.mkdtemp())
-    subprocess.run(["git", "clone", "--quiet", str(CHECKOUT), str(folder / "kit")], check=True)
-    subprocess.run(["chown", "-R", f"{USER}:{USER}", str(folder)], check=True)
-    yield folder
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run(["git", "clone", "--quiet", str(CHECKOUT), str(folder / "kit")], check=True)
+        subprocess.run(["chown", "-R", f"{USER}:{USER}", str(folder)], check=True)
+        yield folder
 
 
 @pytest.mark.slow
