@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from .documents import ROOT
@@ -40,10 +41,10 @@ def ids() -> list[str]:
 def errors() -> Iterator[tuple[Path, ast.Call]]:
     """Yield each call in `runners/` that makes an error of a kind; click's own have no ids."""
     for path, node in _nodes():
-        if isinstance(node, ast.Call):
-            module, _, name = ast.unparse(node.func).rpartition(".")
-            if name in KINDS and module != "click":
-                yield path, node
+        if not isinstance(node, ast.Call) or _name(node) not in KINDS:
+            continue
+        if not ast.unparse(node.func).startswith("click."):
+            yield path, node
 
 
 def kinds() -> Iterator[tuple[Path, ast.ClassDef]]:
@@ -79,12 +80,19 @@ def id_of_kind(kind: ast.ClassDef) -> str:
 def error_ids() -> list[str]:
     """Return the ids of all errors, also those that a function is called with that makes one."""
     calls = [node for _, node in _nodes() if isinstance(node, ast.Call)]
-    makers = [call for call in calls if re.fullmatch(r"_refused?", ast.unparse(call.func))]
+    makers = [call for call in calls if _name(call) in ("_refuse", "_refused")]
     made = {id for call in (*makers, *(call for _, call in errors())) for id in ids_of(call)}
     return sorted((made | {id_of_kind(kind) for _, kind in kinds()}) - {""})
 
 
-def _nodes() -> Iterator[tuple[Path, ast.AST]]:
-    for path in sorted((ROOT / "runners").glob("**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield path, node
+def _name(call: ast.Call) -> str:
+    """Return the name of what is called, without its module."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+
+
+@cache
+def _nodes() -> list[tuple[Path, ast.AST]]:
+    """Return all that stands in the product's modules."""
+    files = sorted((ROOT / "runners").glob("**/*.py"))
+    trees = ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in files)
+    return [(path, node) for path, tree in trees for node in ast.walk(tree)]

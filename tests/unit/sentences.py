@@ -26,6 +26,7 @@ ERRORS = "# What commands refuse, and what plans warn of\n\n"
 EXPLAINED = "\n# What explain says\n\n"
 ROOMS = ("launching", "planning", "settings")
 FOLDER = re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+")
+JOB = re.compile(r"\blocal-\d+(-\d+)?")  # of this machine, by its process
 recorded: set[str] | None = None  # while the page is written
 
 
@@ -34,7 +35,8 @@ def told(found: RunnerError | Diagnosis) -> tuple[str, ...]:
     kind = type(found).__name__ if isinstance(found, RunnerError) else found.severity
     found = found.diagnosis if isinstance(found, RunnerError) else found
     text = indent("\n".join(diagnosis.lines(found)), "  ")
-    text = FOLDER.sub("FOLDER", text).replace(f"runner {__version__}", "runner VERSION")
+    text = JOB.sub("local-NUMBER", FOLDER.sub("FOLDER", text))
+    text = text.replace(f"runner {__version__}", "runner VERSION")
     said = f"{found.id} ({kind})\n{text}\n"
     if recorded is None:
         assert said in _known(), f"not on the page: {said}python3 -m tests.unit.sentences"
