@@ -55,15 +55,10 @@ GROUPS = {
         "config": "Show the effective settings; trust a folder's files.",
     },
 }
-# Heading -> folder, in which each command has a module of its name
-FOLDERS = {
-    "Train": "train",
-    "Runs": "runs",
-    "Interactive": "interactive",
-    "Images": "images",
-    "This machine": "machine",
+# Command -> folder, named after its heading's last word, in which it has a module of its name
+COMMANDS = {
+    name: heading.split()[-1].lower() for heading, group in GROUPS.items() for name in group
 }
-COMMANDS = {name: FOLDERS[heading] for heading, group in GROUPS.items() for name in group}
 # Commands that can have a job that goes on without them.
 HAVE_JOBS = (
     *("launch", "status", "list", "logs", "wait", "cancel", "result"),

@@ -137,6 +137,17 @@ def json_or_table(
         table(rows, headers, spare)
 
 
+def made(as_json: bool, facts: Any, about: str, name: object, next_step: str = "") -> None:
+    """Print what was made: its facts as JSON, or its name, with what is known of it on stderr."""
+    if as_json:
+        print_json(facts)
+        return
+    click.echo(about, err=True)
+    click.echo(name)
+    if next_step:
+        click.echo(f"next: {next_step}", err=True)
+
+
 def result_table(result: dict[str, Any]) -> None:
     """Print a trainer's result, one fact a line, nested ones with a dot."""
     table([[name, text] for name, text in _flat(result)], headers=[])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,3 +91,14 @@ def kind_of(target: str | None, origin: str | None, given: Mapping[str, str]) ->
                 f"{option} is for {others}, not for {kind}", id="build-option-of-other-kind"
             )
     return kind
+
+
+def arguments(texts: Iterable[str]) -> dict[str, str]:
+    """Return build arguments that were given as NAME=VALUE; raise UsageError for what is none."""
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--build-arg {text}: not NAME=VALUE", id="build-arg-malformed")
+        values[name] = value
+    return values

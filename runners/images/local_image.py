@@ -78,6 +78,18 @@ def _missing(name: str) -> Path:
     raise error
 
 
+def brings(name: str) -> list[str]:
+    """Return the command that an image which is not here needs first.
+
+    Raises RunnerError for one that no command takes, such as another user's.
+    """
+    try:
+        find(name)
+    except ImageMissing as missing:
+        return [*filter(None, [missing.expected.unbuilt])]
+    return []
+
+
 def on_disk(name: str | None) -> ImageInfo:
     """Return the image that `name` means, with its labels.
 

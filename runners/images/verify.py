@@ -5,12 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
-from ..core import machine, shell, sif
+from ..core import diagnosis, machine, shell, sif
+from ..core.command_line import CommandLine
 from ..core.diagnosis import Diagnosis
 from ..core.errors import RunnerError
+from ..settings import suggest
 from . import container_runtime, recorded_digest
 from .facts import digest_cache, image_labels, probe_image
 from .store import images_lock
@@ -32,6 +35,12 @@ class ImageCheck:
     evidence: str
     remedy: str = ""
     diagnosis: Diagnosis | None = None
+
+    def facts(self, typed: CommandLine) -> dict[str, Any]:
+        """The line for programs; `typed` is the command whose changes the remedies are."""
+        resolved, found = partial(suggest.as_json, typed=typed), self.diagnosis
+        data = diagnosis.as_data(found, resolved) if found else None
+        return {**vars(self), "diagnosis": data}
 
 
 def verify(

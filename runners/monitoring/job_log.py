@@ -33,6 +33,8 @@ STARTUP = re.compile(
     rb"|\[W.*socket\.cpp.*The hostname of the client socket cannot be retrieved"
 )
 LABELLED = re.compile(rb"(\d+)@\S+ \| ")
+# As any trainer may print it: `  step 100/368  epoch 5  loss 0.1  0:04 left`.
+STEP = re.compile(rb"^(?:\d+@\S+ \| )?\s*step (\d+)/(\d+)\b\s*(.*)$")
 
 
 class JobLog:
@@ -77,6 +79,12 @@ def is_startup_noise(line: bytes) -> bool:
     """Whether a rank's line is one that its framework writes at each start, whatever happens."""
     label = LABELLED.match(line)
     return label is not None and STARTUP.match(line, label.end()) is not None
+
+
+def step_of(line: bytes) -> tuple[int, int, str] | None:
+    """Return how far a trainer says it is: the step, of how many, and what else it says."""
+    match = STEP.match(line)
+    return match and (int(match[1]), int(match[2]), match[3].decode("utf-8", "replace"))
 
 
 def says_end(line: bytes) -> bool:

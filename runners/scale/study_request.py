@@ -240,6 +240,32 @@ def _value(name: str, text: str) -> Any:
     return check_table("--vary", {name: value}).values[name]
 
 
+def asked(
+    trainer: str | None,
+    args: tuple[str, ...],
+    nodes: str | None,
+    vary: Sequence[str],
+    flags: Mapping[str, Any],
+    **more: Any,
+) -> StudyRequest:
+    """Return the study of a trainer on these nodes; `more` are fields that are as they were given.
+
+    Raises UsageError without a trainer or nodes, and as `sizes` and `variants`.
+    """
+    if not trainer or not nodes:
+        raise UsageError(
+            "there is no trainer" if not trainer else "--nodes is not given",
+            remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
+            id="trainer-not-given" if not trainer else "nodes-not-given",
+        )
+    given = tuple(
+        (name, value)
+        for name, value in flags.items()
+        if name not in OWN and value not in (None, [])
+    )
+    return StudyRequest(trainer, args, sizes(nodes), variants(vary), flags=given, **more)
+
+
 def as_json(question: StudyRequest) -> dict[str, Any]:
     """Return the question as it goes into study.json."""
     return {

@@ -33,25 +33,13 @@ class ImageCommand(click.Command):
         image = dict(remedy.options).get("image")
         if image is None:
             return remedy
+        from ...images import local_image  # for a mistake only
+
         try:
-            first = _brings(str(image))
+            first = local_image.brings(str(image))
         except RunnerError:
             return None
         with_image = copy.copy(ctx)
         with_image.params = {**ctx.params, self.image_parameter: image}
         line = shlex.join(invocation.words(with_image))
         return shell_line(" && ".join([*first, line]))
-
-
-def _brings(image: str) -> list[str]:
-    """Return the command that an image which is not here needs first.
-
-    Raises RunnerError for one that no command takes, such as another user's.
-    """
-    from ...images import local_image  # for a mistake only
-
-    try:
-        local_image.find(image)
-    except local_image.ImageMissing as missing:
-        return [*filter(None, [missing.expected.unbuilt])]
-    return []

@@ -12,7 +12,6 @@ from ...contract.log_text import human_size
 from ...core import files, places
 from ...images import local_image
 from ...images.store import in_use, store
-from ...images.store.in_use import NamedImage
 from .. import options, printer
 
 
@@ -29,7 +28,8 @@ def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
     if site:
         _of_site(site, as_json)
         return
-    rows = [*map(_pulled, in_use.named_images()), *map(_built, store.others())]
+    rows = [image.facts for image in in_use.named_images()]
+    rows += map(store.facts_of_file, store.others())
     if as_json:
         printer.print_json(rows)
         return
@@ -40,22 +40,11 @@ def images_command(ctx: click.Context, site: str | None, as_json: bool) -> None:
 
 def _of_site(name: str, as_json: bool) -> None:
     folder, paths = local_image.of_site(name, os.environ)
-    rows = [_built(path) for path in paths]
+    rows = [store.facts_of_file(path) for path in paths]
     table = [[row["path"], human_size(row["size"])] for row in rows]
     printer.json_or_table(as_json, rows, table, ["image", "size"])
     if not as_json:
         click.echo(f"next: runner launch --image PATH ..., of {folder}", err=True)
-
-
-def _pulled(image: NamedImage) -> dict[str, Any]:
-    users = [str(user) for user in image.users]
-    facts = {"name": image.name, **vars(image.stored)}
-    return {**facts, "path": str(image.stored.path), "used_by": users}
-
-
-def _built(path: Path) -> dict[str, Any]:
-    size = path.stat().st_size
-    return {"name": path.name, "digest": "", "size": size, "source": "", "path": str(path)}
 
 
 def _row(facts: dict[str, Any]) -> list[str]:

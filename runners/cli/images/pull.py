@@ -44,11 +44,9 @@ def pull_command(uri: str | None, as_json: bool, or_build: bool, **values: Any) 
     request = pull.request_for(uri, printer.Console(), **values)
     with progress.display() as display:
         stored = pull.pull(request, display)
-    if as_json:
-        printer.print_json({"name": request.name, **vars(stored), "path": str(stored.path)})
-    else:
-        click.echo(f"{request.name}: {stored.digest}, {human_size(stored.size)}", err=True)
-        click.echo(stored.path)
+    facts = {"name": request.name, **vars(stored), "path": str(stored.path)}
+    about = f"{request.name}: {stored.digest}, {human_size(stored.size)}"
+    printer.made(as_json, facts, about, stored.path)
 
 
 def _pull_or_build(uri: str | None, as_json: bool, values: dict[str, Any]) -> None:

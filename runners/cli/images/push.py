@@ -45,11 +45,9 @@ def push_command(image: str, uri: str, listed: bool, plain: bool, as_json: bool)
     path = local_image.find(image)
     with progress.display() as display:
         pushed = push.push(path, target, plain, display)
-    if as_json:
-        printer.print_json({"uri": target.source, **vars(pushed)})
-        return
-    click.echo(f"{target.source}: {pushed.digest}", err=True)
-    click.echo(target.at(pushed.manifest).text)
+    facts = {"uri": target.source, **vars(pushed)}
+    about = f"{target.source}: {pushed.digest}"
+    printer.made(as_json, facts, about, target.at(pushed.manifest).text)
 
 
 def _push_listed(image: str, source: str, plain: bool, as_json: bool) -> None:
@@ -58,8 +56,4 @@ def _push_listed(image: str, source: str, plain: bool, as_json: bool) -> None:
     path = local_image.find(image)
     with progress.display() as display:
         uri, made = push_listed.push_listed(path, source, plain, display)
-    if as_json:
-        printer.print_json({"uri": uri, **vars(made)})
-        return
-    click.echo(f"{uri}: {made.digest}", err=True)
-    click.echo(uri)
+    printer.made(as_json, {"uri": uri, **vars(made)}, f"{uri}: {made.digest}", uri)

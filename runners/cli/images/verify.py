@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ...contract.log_text import harmless
-from ...core import diagnosis
 from ...core.errors import NotVerified
 from ...images import local_image
 from ...registry import reference
-from ...settings import suggest
 from .. import invocation, options, printer
 from .image_command import ImageCommand
 
@@ -45,16 +42,10 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
             _show_check(check)
     failed = any(check.state == verify.FAIL for check in checks)
     if as_json:
-        lines = [_as_data(check) for check in checks]
+        typed = invocation.command_line()
+        lines = [check.facts(typed) for check in checks]
         printer.print_json({"image": str(path), "verified": not failed, "checks": lines})
     sys.exit(NotVerified.exit_code if failed else 0)
-
-
-def _as_data(check: verify.ImageCheck) -> dict[str, Any]:
-    """Return a check for programs, with the diagnosis where an error is the answer."""
-    typed = partial(suggest.as_json, typed=invocation.command_line())
-    found = check.diagnosis
-    return {**vars(check), "diagnosis": diagnosis.as_data(found, typed) if found else None}
 
 
 def _show_check(check: verify.ImageCheck) -> None:

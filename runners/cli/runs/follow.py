@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,15 +13,13 @@ from ...core.command_signals import Interrupted
 from ...core.job_record import Job, JobPaths, Status
 from ...monitoring import follow, run_group
 from ...monitoring.follow import Follower, Screen
-from ...monitoring.job_log import last
+from ...monitoring.job_log import last, step_of
 from .. import printer, progress
 from . import job_end
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-# Any trainer that prints such lines has a bar: `  step 100/368  epoch 5  loss 0.1  0:04 left`.
-PROGRESS = re.compile(rb"^(?:\d+@\S+ \| )?\s*step (\d+)/(\d+)\b\s*(.*)$")
 WIDE = 140  # columns from which there is room for more than the trainer's own line
 
 INTERRUPTED = 130
@@ -138,10 +135,10 @@ class Terminal(Plain):
             self.say(b"\n".join(lines).decode("utf-8", "replace"))
 
     def at(self, line: bytes) -> bool:
-        match = PROGRESS.match(line)
-        if match is None:
+        told = step_of(line)
+        if told is None:
             return False
-        step, steps, more = int(match[1]), int(match[2]), match[3].decode("utf-8", "replace")
+        step, steps, more = told
         self.bars.update(self.task, completed=step, total=steps, more=f"{step}/{steps}  {more}")
         return sys.stdout.isatty()
 

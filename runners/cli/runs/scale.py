@@ -17,12 +17,13 @@ from ...scale.references import PublishedSeries
 from ...scale.report import StudyReport, findings
 from ...scale.run_study import StudyCounts, StudyEvent, StudyOrder, StudyWarning, StudyWritten
 from ...scale.study import PointState, PointStatus, StudyChanges
-from ...scale.study_request import OWN, StudyRequest
+from ...scale.study_request import OWN
 from ...scale.summary import Summary
 from ...scale.write_results import INSTALL, json_value
 from .. import options, printer
 from ..invocation import TrainerCommand, was_given
 
+AS_GIVEN = ("repeats", "strong", "drop")  # fields of the request
 HOW = ("at_once", "dry_run", "as_json")  # options that ask nothing of the study
 EXAMPLE = """\b
 Examples:
@@ -115,7 +116,9 @@ def _order(trainer: str | None, args: tuple[str, ...], values: dict[str, Any]) -
     if folder := values["go_on"]:
         _refuse_others("--continue", ("go_on", *HOW, "drop", "reference"))
         return StudyOrder(None, folder, changes, at_once=at_once)
-    question, words = _question(trainer, args, values), tuple(sys.argv[1:])
+    flags, more = options.flags(values), {name: values[name] for name in AS_GIVEN}
+    question = study_request.asked(trainer, args, values["nodes"], values["vary"], flags, **more)
+    words = tuple(sys.argv[1:])
     return StudyOrder(question, values["study"], changes, words, at_once=at_once)
 
 
@@ -130,26 +133,6 @@ def _refuse_others(option: str, known: Collection[str]) -> None:
                 remedy="runner scale --study DIR ..., with the whole command, lets a study grow",
                 id="study-options-changed",
             )
-
-
-def _question(trainer: str | None, args: tuple[str, ...], values: dict[str, Any]) -> StudyRequest:
-    if not trainer or not values["nodes"]:
-        raise UsageError(
-            "there is no trainer" if not trainer else "--nodes is not given",
-            remedy=f"runner scale --image IMAGE --nodes 1,2,4 {trainer or 'TRAINER'}",
-            id="trainer-not-given" if not trainer else "nodes-not-given",
-        )
-    flags = options.flags(values).items()
-    return StudyRequest(
-        trainer=trainer,
-        args=args,
-        sizes=study_request.sizes(values["nodes"]),
-        variants=study_request.variants(values["vary"]),
-        repeats=values["repeats"],
-        strong=values["strong"],
-        drop=values["drop"],
-        flags=tuple((n, value) for n, value in flags if n not in OWN and value not in (None, [])),
-    )
 
 
 def _plans(planned: Sequence[PlannedRun], as_json: bool) -> None:

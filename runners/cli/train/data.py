@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from ...contract.log_text import human_size
+from ...data import synth
 from .. import options, printer, progress
 
-KINDS = ("mnist", "cifar10", "imagenet", "tokens")
 FOLDER = click.Path(path_type=Path)
 
 
@@ -40,13 +40,10 @@ def fetch_command(name: str | None, mirror: tuple[str, ...], as_json: bool) -> N
     entry = dataset_catalogue.find(name, os.environ)
     with progress.display() as display:
         done = fetch.fetch(entry, mirror, os.environ, display)
-    if as_json:
-        printer.print_json({**asdict(done), "path": str(done.path)})
-        return
     state = "fetched" if done.fresh else "there already"
-    click.echo(f"{state}: {done.files} files, {human_size(done.size)}", err=True)
-    click.echo(done.path)
-    click.echo(f"next: runner launch --data {name} ...", err=True)
+    about = f"{state}: {done.files} files, {human_size(done.size)}"
+    facts = {**asdict(done), "path": str(done.path)}
+    printer.made(as_json, facts, about, done.path, f"runner launch --data {name} ...")
 
 
 def _list(known: dict[str, Any], as_json: bool) -> None:
@@ -73,21 +70,17 @@ def pack_command(folder: Path, output: Path | None, as_json: bool) -> None:
     target = output or Path(f"{os.path.normpath(folder)}.sqsh")
     with progress.display() as display:
         done = pack.pack(folder, target.absolute(), display)
-    if as_json:
-        printer.print_json({**asdict(done), "path": str(done.path)})
-        return
     content = done.content
-    click.echo(
+    about = (
         f"packed {content.files} files in {content.folders} folders, {human_size(content.size)}, "
-        f"into {human_size(done.size)}",
-        err=True,
+        f"into {human_size(done.size)}"
     )
-    click.echo(target)
-    click.echo(f"next: runner launch --data NAME={target} ...", err=True)
+    facts = {**asdict(done), "path": str(done.path)}
+    printer.made(as_json, facts, about, target, f"runner launch --data NAME={target} ...")
 
 
 @data_command.command("synth", epilog="Example: runner data synth imagenet small --samples 2000")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice(list(synth.KINDS)))
 @click.argument("folder", type=FOLDER)
 @click.option(
     "--samples", type=int, required=True, help="training samples; a fifth as many for testing"
@@ -109,13 +102,10 @@ def synth_command(
     For trials and tests. The files have the format of the real dataset. --samples counts tokens
     for a dataset of tokens.
     """
-    from ...data import synth
-
     spec = synth.SyntheticSpec(samples, classes, size, vocabulary)
     synth.write(kind, folder, spec)
     unit = "tokens" if kind == "tokens" else "samples"
     training, testing = spec.parts
     text = f"wrote {training:,} {unit} for training and {testing:,} for testing, in the format of"
-    click.echo(f"{text} {kind}", err=True)
-    click.echo(folder.absolute())
-    click.echo(f"next: runner launch --data {shlex.quote(str(folder))} TRAINER", err=True)
+    next_step = f"runner launch --data {shlex.quote(str(folder))} TRAINER"
+    printer.made(False, None, f"{text} {kind}", folder.absolute(), next_step)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...core import digest, disk_space, job_record, places
 from ...core.job_record import JobPaths
@@ -56,6 +57,13 @@ class NamedImage:
     name: str
     stored: store.Stored
     users: tuple[Path, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The image for programs."""
+        users = [str(user) for user in self.users]
+        known = {"name": self.name, **vars(self.stored)}
+        return {**known, "path": str(self.stored.path), "used_by": users}
 
 
 def named_images() -> list[NamedImage]:

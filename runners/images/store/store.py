@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ...core import atomic, digest, disk_space, files, places, sif
 from ...core.errors import Refused
@@ -98,6 +99,12 @@ def others() -> list[Path]:
     ours = names()
     files = sorted(places.images().glob("*.sif"))
     return [path for path in files if path.name not in ours and not digest_named(path)]
+
+
+def facts_of_file(path: Path) -> dict[str, Any]:
+    """Return for programs what is known of an image that is not of the store."""
+    size = path.stat().st_size
+    return {"name": path.name, "digest": "", "size": size, "source": "", "path": str(path)}
 
 
 def keep(part: Path, digest: str, source: str, manifest: str) -> Stored:

@@ -190,3 +190,9 @@ def test_what_is_not_pulled_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: 
             )
             == image
         )
+
+
+def test_build_arguments_are_names_and_values() -> None:
+    assert build_request.arguments(["a=1", "b=c=d", "e="]) == {"a": "1", "b": "c=d", "e": ""}
+    with pytest.raises(UsageError, match="--build-arg a: not NAME=VALUE"):
+        build_request.arguments(["a"])

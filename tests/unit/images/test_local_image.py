@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import NotFound, Refused
+from runners.core.errors import NotFound, Refused, RunnerError
 from runners.images import local_image
 
 from ..core.test_sif import make_sif
@@ -22,3 +22,14 @@ def test_a_file_that_is_no_whole_image_can_be_looked_at_but_not_launched(
     assert local_image.file_of(cut.name) == cut
     with pytest.raises(NotFound):
         local_image.file_of("absent.sif")
+
+
+def test_what_is_not_here_is_brought_first(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNNER_SCRATCH", str(here))
+    assert local_image.brings("horovod_cpu.sif") == ["runner build cpu"]
+    assert local_image.brings("absent.sif") == []
+    make_sif(here / "horovod_cpu.sif", {})
+    assert local_image.brings("horovod_cpu.sif") == []
+    (here / "horovod_cpu.sif").chmod(0o666)
+    with pytest.raises(RunnerError):
+        local_image.brings("horovod_cpu.sif")

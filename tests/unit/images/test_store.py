@@ -134,3 +134,14 @@ def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.write_text("a file")
     with pytest.raises(SystemFault, match="cannot write"), shared(store.pulls_lock(), Said()):
         pass
+
+
+def test_programs_read_the_same_of_stored_images_and_of_files(images: Path) -> None:
+    stored = keep(images, "a")
+    os.symlink(stored.path, images / "a.sif")
+    named = {image.name: image.facts for image in in_use.named_images()}
+    assert (named["a.sif"]["digest"], named["a.sif"]["used_by"]) == (stored.digest, [])
+    file = make_sif(images / "b.sif", {})
+    facts = store.facts_of_file(file)
+    assert (facts["name"], facts["digest"], facts["path"]) == ("b.sif", "", str(file))
+    assert set(facts) < set(named["a.sif"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.monitoring.job_log import PIECE, JobLog, concerns, says_end
+from runners.monitoring.job_log import PIECE, JobLog, concerns, says_end, step_of
 
 
 def everything(log: JobLog) -> list[bytes]:
@@ -61,3 +61,19 @@ def test_lines_of_ranks(line: bytes, ranks: set[int] | None, shown: bool) -> Non
 )
 def test_what_slurm_says_of_ranks_that_ended(line: bytes, so: bool) -> None:
     assert says_end(line) is so
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (
+            b"0@n1 |   step 100/368  epoch 5  loss 0.1  0:04 left",
+            (100, 368, "epoch 5  loss 0.1  0:04 left"),
+        ),
+        (b"step 1/2", (1, 2, "")),
+        (b"0@n1 | two step 1/2", None),
+        (b"0@n1 |   step 1/2x", None),
+    ],
+)
+def test_lines_that_move_the_bar(line: bytes, step: tuple[int, int, str] | None) -> None:
+    assert step_of(line) == step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -129,3 +130,23 @@ def test_epochs_that_all_warm_up_are_refused() -> None:
 def test_a_comma_within_a_value_is_escaped() -> None:
     one, two = variants([r"image=a\,b.sif,c.sif"])
     assert (dict(one.settings)["image"], two.label) == ("a,b.sif", "c.sif")
+
+
+def test_a_study_is_asked_with_what_was_given_and_is_not_its_own() -> None:
+    flags: dict[str, Any] = {"image": "a.sif", "env": [], "time": None, "nodes": "1,2"}
+    asked = study_request.asked("train.py", ("--lr", "1"), "2,1", (), flags, repeats=5)
+    assert (asked.sizes, asked.repeats, asked.flags) == (
+        (Size(1), Size(2)),
+        5,
+        (("image", "a.sif"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("trainer", "nodes", "id"),
+    [(None, "1", "trainer-not-given"), ("train.py", None, "nodes-not-given")],
+)
+def test_a_study_needs_a_trainer_and_nodes(trainer: str | None, nodes: str | None, id: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        study_request.asked(trainer, (), nodes, (), {})
+    assert caught.value.diagnosis.id == id
