@@ -132,7 +132,7 @@ def job(name: str | None = None, *, runs_dir: str | Path | None = None) -> Job:
     Without a name it is the last one. Raises NotFound, and UsageError for a name of several runs.
     """
     flags = _flags({"runs_dir": runs_dir})
-    folder = Path(config.load(flags, os.environ, strict=False).get("runs-dir")).absolute()
+    folder = config.load(flags, os.environ, strict=False).runs_dir
     return Job(find_run.find(name, folder)[0])
 
 

@@ -41,8 +41,7 @@ def ranks(chosen: tuple[int, ...], all_ranks: bool) -> frozenset[int] | None:
 
 
 def folder(runs_dir: str | None) -> Path:
-    settings = config.load({"runs-dir": runs_dir}, os.environ, strict=False)
-    return Path(settings.get("runs-dir")).absolute()
+    return config.load({"runs-dir": runs_dir}, os.environ, strict=False).runs_dir
 
 
 def find(job: str | None, runs_dir: str | None) -> tuple[JobPaths, Job]:

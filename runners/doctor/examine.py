@@ -54,7 +54,7 @@ def examine(
             "a job needs an image", remedy="--image horovod_cpu.sif", id="doctor-job-without-image"
         )
     made, about = _plan(flags, site, max_wait is None, listener) if name else (None, [])
-    runs_dir = Path(settings.get("runs-dir")).absolute()
+    runs_dir = settings.runs_dir
     file = made.spec.image.path if made and _is_on_disk(made, *FILES) else None
     findings = timed.examine(_subjects(site, runs_dir, file)) + about
     if max_wait is None or made is None or made.refusals:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Union
 
 from ..core.command_line import DEFAULT, ENVIRONMENT, FLAG, PRESET, PROJECT, SITE, USER, Given
@@ -80,6 +81,11 @@ class Config:
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
+
+    @property
+    def runs_dir(self) -> Path:
+        """The folder for the runs."""
+        return Path(self.get("runs-dir")).absolute()
 
     @property
     def presets(self) -> frozenset[str]:

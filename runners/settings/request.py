@@ -62,7 +62,7 @@ def job_spec(
         image=image,
         trainer=trainer,
         resources=resources,
-        runs_dir=Path(get("runs-dir")).absolute(),
+        runs_dir=config.runs_dir,
         scheduler=one_of(SchedulerName, get("scheduler")),
         runtime=one_of(RuntimeName, get("runtime")),
         launcher=one_of(LauncherName, get("launcher")),

@@ -12,7 +12,7 @@ from ...sessions import open_session, servers
 from ...sessions.open_session import SessionRequest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
-from ..train import plan_view
+from ..train import plan_summary
 from . import web_session
 
 EXAMPLE = """\b
@@ -55,17 +55,17 @@ def jupyter_command(
         run = options.find(job, values["runs_dir"])
         web_session.reconnect(run, flags, servers.JUPYTER, as_json)
         return
-    plan_view.warn_of_secrets()
+    plan_summary.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run, loopback)
     made = servers.jupyter(request, printer.Console())
     web_session.start(made, servers.JUPYTER, dry_run, as_json)
 
 
 def _write_kernel(name: str, flags: dict[str, Any], dry_run: bool) -> None:
-    plan_view.warn_of_secrets()
+    plan_summary.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run)
     made = open_session.draft_kernel(request, name, printer.Console())
-    plan_view.warn(made.plan)
+    plan_summary.warn(made.plan)
     if dry_run:
         click.echo(f"{made.spec}\n\n{made.script}", nl=False)
         return

@@ -11,7 +11,7 @@ from ...sessions import open_session
 from ...sessions.open_session import SessionRequest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
-from ..train import plan_view
+from ..train import plan_summary
 
 EXAMPLE = """\b
 Examples:
@@ -30,11 +30,11 @@ def shell_command(command: tuple[str, ...], dry_run: bool, **values: Any) -> Non
 
     The allocation ends when the shell or COMMAND exits, without --time after one hour at most.
     """
-    plan_view.warn_of_secrets()
+    plan_summary.warn_of_secrets()
     request = SessionRequest(options.flags(values), invocation.again(), dry_run)
     listener = printer.Console()
     draft = open_session.draft_shell(request, command, printer.at_terminal(), listener)
-    plan_view.warn(draft.plan)
+    plan_summary.warn(draft.plan)
     if dry_run:
         click.echo(draft.text, nl=False)
         return

@@ -10,7 +10,7 @@ from ...sessions import servers
 from ...sessions.open_session import SessionRequest
 from .. import invocation, options, printer
 from ..invocation import SettingsCommand
-from ..train import plan_view
+from ..train import plan_summary
 from . import web_session
 
 EXAMPLE = """\b
@@ -41,7 +41,7 @@ def tensorboard_command(
     if session := servers.session_meant(job, shown):
         web_session.reconnect(session, flags, servers.TENSORBOARD, as_json)
         return
-    plan_view.warn_of_secrets()
+    plan_summary.warn_of_secrets()
     request = SessionRequest(flags, invocation.again(), dry_run, loopback)
     made = servers.tensorboard(request, shown, printer.Console())
     web_session.start(made, servers.TENSORBOARD, dry_run, as_json)

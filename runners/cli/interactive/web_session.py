@@ -17,7 +17,7 @@ from ...sessions.server_visit import ServerAccess, ServerEnd, ServerState, Serve
 from ...sessions.servers import ServerDraft
 from .. import printer
 from ..runs import follow, job_end
-from ..train import plan_view
+from ..train import plan_summary
 
 loopback = click.option(
     "--loopback",
@@ -33,13 +33,13 @@ TITLES = {servers.JUPYTER: "JupyterLab", servers.TENSORBOARD: "TensorBoard"}
 def start(made: ServerDraft, server: str, dry_run: bool, as_json: bool) -> None:
     """Submit a server's job, and stay with it; with `dry_run` only print the script."""
     draft = made.job
-    plan_view.warn(draft.plan)
+    plan_summary.warn(draft.plan)
     if dry_run:
         click.echo(draft.text, nl=False)
         return
     job = servers.serve(made)
     if not as_json:
-        plan_view.show(draft.plan, verbose=False)
+        plan_summary.show(draft.plan, verbose=False)
         click.echo(f"job {job.id} submitted, in {draft.paths.root}", err=True)
     _stay(ServerVisit(draft.paths, job, servers.login(made.site)), server, as_json)
 

@@ -7,7 +7,7 @@ import click
 from ...jobs import job_status
 from ...monitoring import end, result_facts, run_group
 from .. import options, printer
-from . import group_view
+from . import several_runs
 
 
 @click.command("result", epilog="Example: runner result --json 42")
@@ -23,7 +23,7 @@ def result_command(job: str | None, runs_dir: str | None, sort: str | None, as_j
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
         statuses = job_status.last_known(meant, printer.Console())
-        group_view.show(run_group.results(meant, statuses), as_json, sort)
+        several_runs.show(run_group.results(meant, statuses), as_json, sort)
         return
     paths, job_record = meant[0]
     result = end.result(paths, job_record)

@@ -8,7 +8,7 @@ import click
 
 from ...monitoring import end
 from .. import options
-from . import follow, group_view, job_end
+from . import follow, job_end, several_runs
 
 
 @click.command("wait", epilog="Example: runner wait 42 && echo well")
@@ -21,7 +21,7 @@ def wait_command(job: str | None, runs_dir: str | None) -> None:
     """
     meant = options.find_all(job, runs_dir)
     if len(meant) > 1:
-        sys.exit(group_view.wait(meant))
+        sys.exit(several_runs.wait(meant))
     paths, job_record = meant[0]
     ended = end.of_job(paths, job_record, follow.waited(paths, job_record))
     job_end.tell_success(ended)

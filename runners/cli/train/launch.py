@@ -22,7 +22,7 @@ from ...settings import sweep
 from ...settings.sweep import SweepRequest
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
-from . import plan_view
+from . import plan_summary
 
 EXAMPLE = """\b
 Examples:
@@ -89,11 +89,11 @@ def launch_command(
     several = values["array"] is not None or values["sweep"]
     runs = sweep.variants(values["array"], values["sweep"]) if several else None
     flags, typed = options.flags(values), invocation.command_line()
-    plan_view.warn_of_secrets()
+    plan_summary.warn_of_secrets()
     request = LaunchRequest(trainer or "", args, flags, typed, runs, dry_run, force)
     with command_signals.saying("nothing was submitted"):
         made = submit.accepted(request, printer.Console())
-        plan_view.warn(made)
+        plan_summary.warn(made)
     as_json, parsable = values["as_json"], values["parsable"]
     output = LaunchOutput(
         as_json=as_json,
@@ -123,9 +123,9 @@ def _launch(made: Plan, runs: SweepRequest | None, output: LaunchOutput, dry_run
     if not output.waits:
         return
     if runs:
-        from ..runs import group_view  # here and below, for many runs only
+        from ..runs import several_runs  # here and below, for many runs only
 
-        sys.exit(group_view.wait(submitted, output.as_json, output.parsable))
+        sys.exit(several_runs.wait(submitted, output.as_json, output.parsable))
     sys.exit(_to_the_end(*submitted[0], output))
 
 
@@ -144,7 +144,7 @@ def _announce(made: Plan, runs: Runs, output: LaunchOutput) -> None:
     if output.parsable:
         click.echo(job.id)
     elif not output.as_json:
-        plan_view.show(made, output.verbose)
+        plan_summary.show(made, output.verbose)
         click.echo(f"job {job.id} submitted, in {paths.root}", err=True)
         if not output.waits:
             click.echo(f"next: runner logs --follow {job.id}", err=True)
@@ -204,7 +204,7 @@ def _announce_all(made: Plan, runs: Runs, output: LaunchOutput) -> None:
         if not output.waits:
             printer.print_json({"name": name, "ids": wholes, "runs": listed})
     else:
-        plan_view.show(made, output.verbose)
+        plan_summary.show(made, output.verbose)
         click.echo(f"job {', '.join(wholes)} submitted: {len(runs)} runs, {name}", err=True)
         lines = [
             f"{job.id}  {paths.root}  {runs_table.varied(job.varied)}".rstrip()

@@ -15,7 +15,7 @@ from ...launching import gather, plan_document, working_remedies
 from ...settings import suggest
 from .. import invocation, options, printer
 from ..invocation import TrainerCommand
-from . import plan_view
+from . import plan_summary
 
 EXAMPLE = """\b
 Examples:
@@ -41,11 +41,11 @@ def plan_command(trainer: str | None, args: tuple[str, ...], **values: Any) -> N
 
 
 def _print(made: Plan) -> None:
-    rows = [[plan_view.label(c), plan_view.value(c), _because(c)] for c in made.choices]
+    rows = [[plan_summary.label(c), plan_summary.value(c), _because(c)] for c in made.choices]
     rows += [[v.name, quoting.path(v.value), v.reason] for v in made.variables]
     printer.table(rows, ["choice", "value", "because"])
     for warning in made.warnings:
-        click.echo(f"warning: {plan_view.warning(warning)}")
+        click.echo(f"warning: {plan_summary.warning(warning)}")
     for refusal in made.refusals:
         alone = replace(refusal, remedies=())  # those of all together follow
         click.echo("refused: " + "\n".join(diagnosis.lines(alone)))

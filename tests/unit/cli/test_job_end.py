@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.cli.runs import group_view, job_end
+from runners.cli.runs import job_end, several_runs
 from runners.core.command_line import CommandLine
 from runners.core.job_record import JobState, Status
 from runners.injob.rank import problems
@@ -103,11 +103,11 @@ def test_the_odd_result_of_one_run_hides_no_other(
     runs[0][0].result.write_text("[1, 2]")
     runs[1][0].result.write_text('{"accuracy": 0.97}')
     results = run_group.results(runs, [DONE] * 2)
-    group_view.show(results, as_json=True)
+    several_runs.show(results, as_json=True)
     printed = capsys.readouterr()
     assert [run["result"] for run in json.loads(printed.out)] == [None, {"accuracy": 0.97}]
     assert f"cannot read {runs[0][0].result}" in printed.err
-    group_view.show(results, as_json=False)
+    several_runs.show(results, as_json=False)
     assert "0.97" in capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import COMMANDS, cli
-from runners.cli.train import plan_view
+from runners.cli.train import plan_summary
 from runners.contract.enums import Controller
 from runners.core.model import (
     ImageInfo,
@@ -42,7 +42,7 @@ def plan(resources: Resources) -> Plan:
 
 
 def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
-    assert plan_view.line(plan(TWO)) == (
+    assert plan_summary.line(plan(TWO)) == (
         "2 nodes x 1 rank, 2 CPUs each, 30 min, partition debug, horovod_cpu.sif, MPI over PMIx"
     )
 
@@ -62,7 +62,7 @@ def test_nodes_ranks_cpus_time_image_and_how_ranks_meet() -> None:
     ],
 )
 def test_forms_of_resources(resources: Resources, begins: str) -> None:
-    assert plan_view.line(plan(resources)).startswith(begins)
+    assert plan_summary.line(plan(resources)).startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_a_script_without_horovod_is_not_said_to_meet_by_its_mpi(
     trainer, _ = trainers.find(str(tmp_path / "train.py"), ())
     made = plan(TWO)
     made = replace(made, spec=replace(made.spec, trainer=trainer))
-    assert plan_view.line(made).endswith(ends)
+    assert plan_summary.line(made).endswith(ends)
 
 
 def test_gloo_and_mpirun_are_named() -> None:
     made = plan(TWO)
-    assert plan_view.line(replace(made, wireup=Wireup(Controller.GLOO))).endswith(", Gloo")
-    assert plan_view.line(
+    assert plan_summary.line(replace(made, wireup=Wireup(Controller.GLOO))).endswith(", Gloo")
+    assert plan_summary.line(
         replace(
             made,
             launching=Launching(SchedulerName.SLURM, RuntimeName.APPTAINER, LauncherName.MPIRUN),
@@ -128,4 +128,4 @@ def test_a_program_is_not_said_to_use_mpi(words: tuple[str, ...], ends: str) -> 
     trainer, _ = trainers.find(words[0], words[1:])
     made = plan(TWO)
     made = replace(made, spec=replace(made.spec, trainer=trainer))
-    assert plan_view.line(made).endswith(ends)
+    assert plan_summary.line(made).endswith(ends)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runners.cli.train import plan_view
+from runners.cli.train import plan_summary
 from runners.contract.enums import Controller, ProcessGroup
 from runners.core.model import (
     ImageInfo,
@@ -123,7 +123,7 @@ def test_a_recipe_of_one_process_has_one_rank(ranks: int, works: bool) -> None:
     made = planned(spec, SITE, image=OPENMPI)
     assert sentences.ids(made.refusals) == ([] if works else ["one-process"])
     assert made.wireup.controller is Controller.NONE
-    assert plan_view.line(made).endswith("one process")
+    assert plan_summary.line(made).endswith("one process")
 
 
 def test_a_recipe_of_horovods_is_refused_where_there_is_none() -> None:

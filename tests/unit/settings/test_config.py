@@ -107,3 +107,8 @@ def test_a_faulty_variable_is_refused_by_its_name() -> None:
 
 def test_variables_of_others_are_left_alone() -> None:
     assert "temp" not in load(RUNNER_TEMP="/x", RUNNER_OS="Linux").values
+
+
+def test_runs_are_below_the_current_folder_unless_another_is_named() -> None:
+    assert load().runs_dir == Path.cwd() / "runs"
+    assert load(RUNNER_RUNS_DIR="/scratch/ada").runs_dir == Path("/scratch/ada")

@@ -6,9 +6,10 @@ import shlex
 
 import pytest
 
-from runners.core.errors import UsageError
 from runners.settings import trainer_words
 from runners.settings.trainer_words import TypedWords
+
+from .. import sentences
 
 OPTIONS = {
     "--image": True,
@@ -30,15 +31,9 @@ def typed(*words: str, command: str = "launch") -> TypedWords:
 
 def offered(option: str, *words: str) -> list[str]:
     """Return what is offered for an option that the command has not."""
-    with pytest.raises(UsageError, match=f"has no option {option}") as caught:
+    with sentences.raises("option-unknown") as caught:
         trainer_words.check_option(typed(*words), option)
     return list(map(str, caught.value.remedies))
-
-
-def refused(trainer: str, *words: str, command: str = "launch") -> UsageError:
-    with pytest.raises(UsageError) as caught:
-        trainer_words.check(typed(*words, command=command), trainer)
-    return caught.value
 
 
 @pytest.mark.parametrize("word", ["--lr=0.1", "-lr", "-z"])
@@ -86,7 +81,8 @@ def test_without_a_trainer_only_the_nearest_option_is_known() -> None:
 )
 def test_what_is_off_by_itself_is_left_out(words: list[str], instead: str) -> None:
     option = next(word for word in words if word.startswith("--no-"))
-    assert offered(option, *words) == [instead]
+    with sentences.raises("option-not-negated", instead):
+        trainer_words.check_option(typed(*words), option)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +105,9 @@ def test_what_is_off_by_itself_is_left_out(words: list[str], instead: str) -> No
     ],
 )
 def test_arguments_come_after_two_dashes(trainer: str, words: list[str], instead: str) -> None:
-    error = refused(trainer, *words)
-    assert error.evidence == "the trainer stands before --, its own arguments after it"
-    assert str(error.remedies[0]) == instead
+    id = "no-trainer-before-dashes" if trainer == "--epochs" else "option-after-trainer"
+    with sentences.raises(id, instead):
+        trainer_words.check(typed(*words), trainer)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +126,9 @@ def test_right_words_are_left_alone(trainer: str | None, words: list[str]) -> No
 
 def test_a_bad_value_after_the_trainer_may_be_the_trainers() -> None:
     names = ("-c", "--cpus-per-task")
-    with pytest.raises(UsageError, match="but 'x' is no number") as caught:
-        trainer_words.check_value(
-            typed("-N", "2", "t.py", "-c", "x", "--", "y"), names, "'x' is no number."
-        )
-    assert list(map(str, caught.value.remedies)) == ["runner launch -N 2 t.py -- -c x y"]
+    words = typed("-N", "2", "t.py", "-c", "x", "--", "y")
+    with sentences.raises("option-of-runner-and-trainer", "runner launch -N 2 t.py -- -c x y"):
+        trainer_words.check_value(words, names, "'x' is no number.")
     trainer_words.check_value(typed("-c", "x", "t.py"), names, "'x' is no number.")
 
 
@@ -149,6 +143,5 @@ def test_an_empty_word_is_no_trainer_and_none_left_out(
     command: str, words: list[str], instead: str
 ) -> None:
     """As "$TRAINER" of a script gives, where the variable is not set."""
-    error = refused("", *words, command=command)
-    assert error.what == "the trainer is an empty word"
-    assert list(map(str, error.remedies)) == [instead]
+    with sentences.raises("trainer-empty", instead):
+        trainer_words.check(typed(*words, command=command), "")
