@@ -33,6 +33,8 @@ from .image_catalogue import CHECKOUT, HERE
 SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
 # Names of a build's inputs in its folder; the definitions name their files relative to it.
 BASE, NO_RECIPES = "base", "no-recipes"
+INSTALLED = "installed"  # the lock's packages, from the compilation to the environment
+ENVIRONMENT = "/opt/horovod"  # where they lie in both
 COMPILE_BASE = "base to compile in"
 
 
@@ -64,15 +66,16 @@ class Builder:
         """All steps in order; those whose result is there, or is not asked for, are not needed."""
         plan = self.plan
         compiling, packing = not plan.horovod.exists(), not plan.environment.exists()
+        installed = self.installed if compiling and packing else None
         return [
-            *self.wheel_steps(compiling or packing),
+            *self.wheel_steps(compiling or packing, installed),
             *self.base_steps("base of the image", packing, plan.definition),
             BuildStep(
                 "environment, with its test",
                 packing,
                 usual=self.usual("environment"),
-                make=self.make_environment,
-                command=lambda: self.apptainer.argv(self.environment_build()),
+                make=partial(self.make_environment, installed),
+                command=lambda: self.apptainer.argv(self.environment_build(installed)),
                 status=self.last_line("environment"),
             ),
             BuildStep(
@@ -85,8 +88,11 @@ class Builder:
             ),
         ]
 
-    def wheel_steps(self, wanted: bool = True) -> list[BuildStep]:
-        """The steps to Horovod's wheel; the packages are fetched if they are `wanted`."""
+    def wheel_steps(self, wanted: bool = True, installed: Path | None = None) -> list[BuildStep]:
+        """The steps to Horovod's wheel; the packages are fetched if they are `wanted`.
+
+        What it is compiled against stays in the folder `installed`, for the environment.
+        """
         plan, compiling = self.plan, not self.plan.horovod.exists()
         fetch = (plan.image, self.options.source, plan.wheels)
         return [
@@ -105,8 +111,8 @@ class Builder:
                 compiling,
                 after=("wheels", COMPILE_BASE),
                 usual=self.usual("horovod"),
-                make=self.compile_horovod,
-                command=lambda: self.apptainer.argv(self.horovod_build(plan.horovod)),
+                make=partial(self.compile_horovod, installed),
+                command=lambda: self.apptainer.argv(self.horovod_build(plan.horovod, installed)),
                 status=self.last_line("horovod"),
             ),
         ]
@@ -148,7 +154,7 @@ class Builder:
         debian.check_versions(installed, self.plan.lock, section, self.options.frozen)
 
     def on_base(
-        self, path: Path, files: Mapping[str, Path], build_args: Mapping[str, str], bound: str
+        self, path: Path, files: Mapping[str, Path], build_args: Mapping[str, str], *bound: str
     ) -> Build:
         """What builds a definition from its base; the wheels and what is `bound` are seen by it."""
         plan, base, lock = self.plan, self.plan.base, self.plan.image.lock
@@ -162,7 +168,7 @@ class Builder:
             output=plan.folders.temporary / f"{path.stem}.sif",
             files={"containers": HERE, BASE: (base and base.file) or unpacked, **files},
             build_args={**start, "lock": lock, **build_args},
-            binds=(f"{plan.wheels}:/mnt:ro", *filter(None, [bound])),
+            binds=(f"{plan.wheels}:/mnt:ro", *bound),
         )
 
     def build_on_base(self, build: Build, log: Path) -> None:
@@ -177,44 +183,52 @@ class Builder:
 
     # 3. Horovod
 
-    def compile_horovod(self) -> None:
-        """Compile it against the image's own frameworks; keep nothing but the wheel."""
+    @property
+    def installed(self) -> Path:
+        return self.plan.folders.temporary / INSTALLED
+
+    def compile_horovod(self, installed: Path | None = None) -> None:
+        """Compile it against the image's own frameworks; keep the wheel and what is `installed`."""
+        if installed:
+            installed.mkdir()
+            installed.chmod(0o755)  # whatever the umask: it becomes a folder of the image
         with atomic.new_folder(self.plan.horovod) as part:
-            build = self.horovod_build(part)
+            build = self.horovod_build(part, installed)
             self.build_on_base(build, self.log("horovod"))
             build.output.unlink()
 
-    def horovod_build(self, result: Path) -> Build:
+    def horovod_build(self, result: Path, installed: Path | None = None) -> Build:
         """What compiles Horovod; its wheel comes into the folder `result`."""
+        kept = [f"{installed}:{ENVIRONMENT}"] if installed else []
         path = self.plan.wheel_definition
         build_args = {"packages": " ".join(self.plan.image.packages(path))}
-        return self.on_base(path, {}, build_args, f"{result}:/srv")
+        return self.on_base(path, {}, build_args, f"{result}:/srv", *kept)
 
     # 4. environment
 
-    def make_environment(self) -> None:
-        """Install and pack all but the trainers, then test as a user would run it."""
-        log, build = self.log("environment"), self.environment_build()
+    def make_environment(self, installed: Path | None = None) -> None:
+        """Install, or take over, and pack all but the trainers; test as a user would run it."""
+        log, build = self.log("environment"), self.environment_build(installed)
         build.files[NO_RECIPES].mkdir(exist_ok=True)
         self.build_on_base(build, log)
         if self.plan.base:  # its packages are known only when it is unpacked
             answer = self.log("versions")
             self.apptainer.run(apptainer.exec_argv(build.output, *debian.DPKG), answer)
-            installed = debian.parse_status(answer.read_text(encoding="utf-8"))
+            present = debian.parse_status(answer.read_text(encoding="utf-8"))
             # It has packages of its own, and our tools are gone from the image.
             locked = lockfile.debian(self.plan.lock, debian.SECTIONS[0])
-            versions = {name: installed.get(name, locked[name]) for name in locked}
+            versions = {name: present.get(name, locked[name]) for name in locked}
             self.check_versions(versions, self.plan.definition)
         self.apptainer.test(build.output, log)
         with atomic.new_file(self.plan.environment) as part:
             shutil.move(str(build.output), part)
 
-    def environment_build(self) -> Build:
-        plan = self.plan
+    def environment_build(self, installed: Path | None = None) -> Build:
+        plan, taken_over = self.plan, {ENVIRONMENT: installed} if installed else {}
         files = {"horovod": plan.horovod, NO_RECIPES: plan.folders.temporary / NO_RECIPES}
         build_args = {"horovod": "horovod/*.whl", "recipes": NO_RECIPES}
-        build = self.on_base(plan.definition, files, build_args, "")
-        return replace(build, compression=plan.compression)
+        build = self.on_base(plan.definition, files, build_args)
+        return replace(build, compression=plan.compression, taken_over=taken_over)
 
     # 5. image, and 6. proof
 

@@ -1,19 +1,25 @@
 #!/bin/sh
 # Compiles the Horovod wheel; run by horovod_wheel*.def in their container: compile.sh LOCK
 #
-# In:  /mnt with the wheels of the lock; /opt/containers/horovod; what the definition has
-#      exported besides (HOROVOD_GPU_OPERATIONS, ...). Compiler: CC and CXX, default gcc and g++.
-# Out: /opt/wheel/horovod-*.whl, and the same in /srv.
+# In:  /mnt with the wheels of the lock; /opt/containers/horovod; virtual environments in
+#      /opt/horovod and, without pip, in /opt/venv; what the definition has exported besides
+#      (HOROVOD_GPU_OPERATIONS, ...). Compiler: CC and CXX, default gcc and g++.
+# Out: /opt/wheel/horovod-*.whl, and the same in /srv; in /opt/horovod the lock's packages, which
+#      the image's definition takes over.
 set -eu
 
 ls /mnt/*.whl > /dev/null || { echo "no wheels: --bind WHEELS:/mnt is missing" >&2; exit 1; }
 export PATH="/opt/venv/bin:$PATH"
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt PIP_DISABLE_PIP_VERSION_CHECK=1
-# What only this needs stands in comments; the source archive is unpacked, not installed.
-sed '/^# These join them in the image/,$d' "$1" > /opt/against.lock
+install="--quiet --no-deps --no-compile --require-hashes"
+/opt/horovod/bin/python -m pip install $install -r "$1"
+# What only compiling needs stands in comments; the source archive is unpacked, not installed.
+# It comes beside links to the packages: CUDA 13's compilers belong into the libraries' folder.
 sed -n 's/^# build //p' "$1" > /opt/build.lock
 grep -v '^horovod==' /opt/build.lock > /opt/tools.lock
-pip install --quiet --no-deps --no-compile --require-hashes -r /opt/against.lock -r /opt/tools.lock
+packages=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+cp -rs /opt/horovod/lib/python3*/site-packages/. "$packages/"
+python -m pip install $install -r /opt/tools.lock
 
 # The build edits the tree it runs in: always a fresh one, checked against the lock.
 sha256=$(sed -n 's/^horovod==.*sha256://p' /opt/build.lock)
@@ -23,7 +29,7 @@ tar -xzf /mnt/horovod-*.tar.gz --strip-components=1 -C /opt/source
 (cd /opt && python -m containers.horovod.edits source)
 
 export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
-grep -q '^tensorflow' /opt/against.lock && with=WITH || with=WITHOUT
+grep -q '^tensorflow' "$1" && with=WITH || with=WITHOUT
 export HOROVOD_${with}_TENSORFLOW=1
 export HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1
 # Unset or empty, the flags of the machine that compiles leak in. v3 (2013: AVX2, F16C, FMA), since
@@ -37,5 +43,5 @@ esac
 memory=$(awk '/^MemAvailable/ {print $2 < 2500000 ? 1 : int($2 / 2500000)}' /proc/meminfo)
 cores=$(nproc)
 export MAKEFLAGS=-j$((cores < memory ? cores : memory))
-pip wheel --verbose --no-build-isolation --no-deps --wheel-dir /opt/wheel /opt/source
+python -m pip wheel --verbose --no-build-isolation --no-deps --wheel-dir /opt/wheel /opt/source
 cp /opt/wheel/horovod-*.whl /srv/

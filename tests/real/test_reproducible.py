@@ -11,13 +11,21 @@ from .conftest import CHECKOUT, Login, succeeded
 
 pytestmark = pytest.mark.slow
 
-BUILD = "cd /opt/kit && exec /opt/runner/bin/python -m tests.real.small.twice {folder}"
+BUILD = "cd /opt/kit && exec /opt/runner/bin/python -m tests.real.small.twice {arguments}"
+# What compiling Horovod leaves: the packages, installed and already imported.
+INSTALL = """
+umask 002  # Apptainer's, for %post
+mkdir -p installed/lib/__pycache__
+echo 'VALUE = 1' > installed/lib/package.py
+touch installed/pyvenv.cfg installed/lib/__pycache__/package.cpython-311.pyc
+chmod 755 installed
+"""
 LABELS = "apptainer inspect one/images/small.sif"
 
 
-def build(folder: str) -> None:
+def build(*arguments: str) -> None:
     toolbox = [sys.executable, "-m", "tests.cluster", "toolbox", "--"]
-    command = [*toolbox, "sh", "-c", BUILD.format(folder=folder)]
+    command = [*toolbox, "sh", "-c", BUILD.format(arguments=" ".join(arguments))]
     succeeded(subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300))
 
 
@@ -32,3 +40,13 @@ def test_two_cold_builds_give_the_same_file(login: Login) -> None:
     assert "build-date" not in labels
     trainers = login.sh("apptainer exec one/images/small.sif ls /trainers/recipes").split()
     assert {"torch_mnist.py", "torch_mnist.toml", "__pycache__"} <= set(trainers)
+
+
+def test_packages_that_horovod_was_compiled_against_are_moved_into_the_image(login: Login) -> None:
+    """The image is that which installs them itself; nothing is left of the folder."""
+    login.sh(INSTALL)
+    build(f"{login.folder}/moved", f"{login.folder}/installed")
+    login.sh("test ! -e installed")
+    build(f"{login.folder}/plain")
+    login.sh("cmp plain/images/small.sif moved/images/small.sif")
+    login.sh("apptainer exec moved/images/small.sif python3 /opt/horovod/lib/package.py")

@@ -1,6 +1,7 @@
-"""Build the small image from nothing in a new folder: python -m tests.real.small.twice FOLDER
+"""Build the small image from nothing: python -m tests.real.small.twice FOLDER [INSTALLED]
 
-Prints the path of the image. The steps are those of `runner build cpu` without Horovod.
+Prints the path of the image. The steps are those of `runner build cpu` without Horovod. What is in
+the folder INSTALLED, as compiling Horovod leaves it there, is moved into the image.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SMALL = Image(
 )
 
 
-def main(folder: Path) -> Path:
+def main(folder: Path, *installed: Path) -> Path:
     """Base, environment, image."""
     folders = BuildFolders(folder / "cache", folder / "work", folder / "images")
     output = folders.images / "small.sif"
@@ -44,11 +45,11 @@ def main(folder: Path) -> Path:
     process.empty(folders.temporary)
     builder = Builder(plan, Apptainer.here(folders, epoch=EPOCH))
     builder.make_base(image_catalogue.HERE / SMALL.definition)
-    builder.make_environment()
+    builder.make_environment(*installed)
     builder.append_trainers(output, builder.log("image"))
     process.empty(folders.temporary)
     return output
 
 
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1])))
+    print(main(*map(Path, sys.argv[1:])))

@@ -183,6 +183,7 @@ except KeyboardInterrupt:
 
 
 PACKED = ZSTD.format(USUAL_LEVEL)
+MODE = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
 FOLDERS = BuildFolders(Path("/cache"), Path("/fast/horovod-runner"), Path("/fast/images"))
 
 
@@ -202,14 +203,43 @@ def test_the_users_own_apptainer_folders_stay() -> None:
 
 
 def test_a_build_takes_the_flags_of_the_mode_and_its_arguments() -> None:
-    mode = Mode("fakeroot with subordinate ids", ("--fakeroot",), "", True)
     asked = apptainer.Build(
         Path("x.def"), Path("x.sif"), {}, {"from": "a b"}, ("/w:/mnt:ro",), PACKED
     )
-    command = apptainer.Apptainer(mode, {}, Path("tmp")).argv(asked)
+    command = apptainer.Apptainer(MODE, {}, Path("tmp")).argv(asked)
     assert command[:3] == ["apptainer", "build", "--fakeroot"]
     assert command[command.index("--mksquashfs-args") + 1] == PACKED
     assert command[-4:] == ["--build-arg", "from=a b", "x.sif", "x.def"]
+
+
+PACKING = """\
+#!/bin/sh
+mkdir -p rootfs/.singularity.d "rootfs/opt/our place"
+echo '{"org.label-schema.build-date": "today"}' > rootfs/.singularity.d/labels.json
+touch "rootfs/opt/our place/under-the-bind"
+mksquashfs -version && mksquashfs rootfs x.sif
+"""
+
+
+def test_a_folder_that_was_bound_is_moved_into_the_file_system_that_is_packed(
+    tmp_path: Path,
+) -> None:
+    folder, programs = tmp_path / "bound $HOME", tmp_path / "programs"
+    folder.mkdir()
+    (folder / "package.py").touch()
+    programs.mkdir()
+    for name, text in (("apptainer", PACKING), ("mksquashfs", "#!/bin/sh\necho packed\n")):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    asked = apptainer.Build(
+        Path("x.def"), Path("x.sif"), {}, {}, taken_over={"/opt/our place": folder}
+    )
+    runtime = apptainer.Apptainer(MODE, {"PATH": f"{programs}:{os.environ['PATH']}"}, tmp_path)
+    runtime.build(asked, tmp_path / "log", tmp_path)
+    inside = tmp_path / "rootfs/opt/our place"
+    assert [path.name for path in inside.iterdir()] == ["package.py"]
+    assert not folder.exists()
+    assert (tmp_path / "log").read_text().count("packed") == 2
 
 
 def test_an_unknown_image_is_refused() -> None:

@@ -212,6 +212,23 @@ def test_an_edited_trainer_renews_the_image_alone(tmp_path: Path) -> None:
     assert needed(made) == ["image: environment and trainers"]
 
 
+def test_packages_are_installed_once_where_horovod_is_compiled_too(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    installed = made.folders.temporary / "installed"
+    bound = f"{installed}:/opt/horovod"
+    commands = {step.name: step.command() for step in builder(made).steps() if step.needed}
+    assert bound in " ".join(commands["Horovod wheel"])
+    assert bound in " ".join(commands["environment, with its test"])
+    made.horovod.mkdir(parents=True)
+    commands = {step.name: step.command() for step in builder(made).steps() if step.needed}
+    assert bound not in " ".join(commands["environment, with its test"])
+
+
+def test_a_wheel_alone_keeps_no_packages(tmp_path: Path) -> None:
+    (compiling,) = [s for s in builder(make(tmp_path)).wheel_steps() if s.name == "Horovod wheel"]
+    assert "/opt/horovod" not in " ".join(compiling.command())
+
+
 def test_no_path_of_the_building_machine_is_kept_in_the_image(tmp_path: Path) -> None:
     asked = builder(make(tmp_path)).environment_build()
     assert asked.build_args["from"] == "base"
