@@ -22,11 +22,12 @@ try:
 except ImportError:  # a Python that was built without it cannot read such files
     LZMAError = EOFError  # type: ignore[misc, assignment]
 
-from ..core import disk_space, download, places
+from ..core import disk_space, places
 from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
 from ..core.files import DAMAGED
 from ..core.locks import exclusive
 from ..core.progress import Progress
+from ..registry import download
 from . import manifest
 from .dataset_catalogue import CatalogueEntry, DatasetFile
 

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..core import atomic, disk_space, http
+from ..core import atomic, disk_space
 from ..core import digest as digests
 from ..core.errors import NotFound, NotVerified, Refused
 from ..core.progress import Progress
 from ..core.toml_check import check, convert, toml
 from ..core.version import __version__
-from ..registry import oci, reference
+from ..registry import http, oci, reference
 from ..registry.reference import Digest, Reference
 from ..registry.registry_client import Blob, Registry
 from ..registry.upload import upload

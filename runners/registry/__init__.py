@@ -1,1 +1,1 @@
-"""Registries: how images are named there, their API and logins, and images as they take them."""
+"""Registries and downloads: how images are named there, API, logins, documents, uploads."""

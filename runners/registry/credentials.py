@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ..core import http
 from ..core.errors import Refused, SystemFault, UsageError
 from ..core.files import DAMAGED
+from . import http
 from .reference import HUB, HUB_SERVER
 
 HUB_KEYS = (f"https://index.{HUB}/v1/", f"index.{HUB}", HUB_SERVER)

@@ -18,10 +18,9 @@ from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 
 from ..core import digest as digests
-from ..core import http
 from ..core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault, nearest
 from ..core.files import DAMAGED
-from . import credentials
+from . import credentials, http
 from .reference import DIGEST, Reference, login
 
 OCI, DOCKER = "application/vnd.oci.image", "application/vnd.docker.distribution"

@@ -14,10 +14,11 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import BinaryIO, Callable, cast
 
-from ..core import download, http, sif
+from ..core import sif
 from ..core.digest import digest_of
 from ..core.errors import Refused, SystemFault
 from ..core.progress import Progress
+from . import download, http
 from .reference import Reference
 from .registry_client import SIF_LAYER, Blob, Registry
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from runners.core.errors import NotFound, UsageError
-from runners.core.http import is_loopback
 from runners.registry import reference
+from runners.registry.http import is_loopback
 from runners.registry.reference import parse, target
 
 DIGEST = "sha256:" + "a1" * 32

@@ -12,9 +12,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from runners.core import download, http
 from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
-from runners.registry import credentials, reference, sources
+from runners.registry import credentials, download, http, reference, sources
 from runners.registry.registry_client import Blob, Registry
 
 from ..core.test_sif import make_sif

@@ -19,11 +19,12 @@ from typing import Any, BinaryIO, Callable
 from urllib.error import HTTPError
 
 from ..contract.log_text import human_size
-from . import digest as digests
-from . import disk_space, http
-from .errors import NotVerified, Refused, SystemFault
-from .files import read_json
-from .progress import Progress
+from ..core import digest as digests
+from ..core import disk_space
+from ..core.errors import NotVerified, Refused, SystemFault
+from ..core.files import read_json
+from ..core.progress import Progress
+from . import http
 
 CHUNK = 1 << 20
 WAITS = (0.0, 0.5, 1.0, 3.0)  # seconds before each try to resume; from the first when bytes came

@@ -18,7 +18,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from .errors import NotVerified, Refused, RunnerError, SystemFault
+from ..core.errors import NotVerified, Refused, RunnerError, SystemFault
 
 SECONDS = 30.0  # without a byte
 AGENT = "horovod-runner"
