@@ -9,6 +9,7 @@ from ..core.model import DataPlane, GpuVendor, SchedulerName
 from ..core.plan import ChoiceId, GpuOfRank, Gpus
 from ..core.remedy import advice, change
 from ..core.site import Site
+from ..core.text import count
 from . import gpu_default, gpu_driver, gpu_image, gpu_nodes, mig, partition
 from .case import Case, DecisionLog, RankResources
 
@@ -112,9 +113,8 @@ def _binding(
         why = f"each rank sees all {number} of its node, which keeps peer-to-peer"
         log.choose(ChoiceId.GPU_OF_A_RANK, GpuOfRank.LOCAL_RANK, why)
     if tasks < number:
-        log.warn(
-            "gpus-idle", f"{tasks} ranks on a node with {number} GPUs: {number - tasks} stay idle"
-        )
+        ranks, idle = count(tasks, "rank"), number - tasks
+        log.warn("gpus-idle", f"{ranks} on a node with {number} GPUs: {idle} of them idle")
 
 
 def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> None:
