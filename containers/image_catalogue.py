@@ -64,7 +64,7 @@ IMAGES = {
         needs_for_trainers=Needs(2 * 10**9, 1_000),
         codename="bookworm",
         registry_base="debian:12-slim",
-        usual={"wheels": 30, "base": 30, "horovod": 110, "environment": 120, "image": 15},
+        usual={"wheels": 30, "base": 30, "horovod": 110, "environment": 90, "image": 15},
         glibc_minor=36,
         python="3.11",
         # tf-keras asks for `tensorflow`; tensorflow-cpu is the same without the CUDA parts.
@@ -83,7 +83,7 @@ IMAGES = {
         needs_for_trainers=Needs(10 * 10**9, 1_000),
         codename="trixie",
         registry_base="debian:13-slim",
-        usual={"wheels": 60, "base": 60, "horovod": 150, "environment": 240, "image": 40},
+        usual={"wheels": 60, "base": 60, "horovod": 150, "environment": 140, "image": 40},
         glibc_minor=41,
         python="3.13",
         components=("main", "contrib", "non-free"),
