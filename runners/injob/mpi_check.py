@@ -19,8 +19,9 @@ from typing import Any
 from ..contract import failure_kinds as kinds
 from ..contract.exit_codes import EXIT_HOST_MPI
 from ..contract.parts import NO_DISPLAY
-from .rank import failures, task
-from .rank.problems import Problem
+from . import task
+from .problems import Problem
+from .rank import failures
 
 MPICH_COMM_WORLD = 0x44000000  # the MPICH ABI, of which Cray's and Intel's are
 SECONDS = 120  # MPI_Init takes a few, on the slowest of systems

@@ -23,8 +23,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from runners.contract import failure_kinds as kinds
+from runners.injob.problems import Problem
 from runners.injob.rank import network, rank_environment
-from runners.injob.rank.problems import Problem
 from runners.injob.rank.rendezvous import protocol
 from runners.injob.rank.rendezvous.hub import Hub
 from runners.injob.rank.rendezvous.hub_state import SIZE

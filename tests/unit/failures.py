@@ -7,8 +7,8 @@ from typing import Any
 
 from runners.contract import failure_kinds as kinds
 from runners.core.job_record import JobPaths
-from runners.injob.rank import problems
-from runners.injob.rank.problems import Problem
+from runners.injob import problems
+from runners.injob.problems import Problem
 
 
 def leave(

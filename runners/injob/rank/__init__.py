@@ -10,12 +10,11 @@ In the order in which it happens:
    (`visible_gpus`, `rank_environment`), and runs the trainer, or a program that starts it
    (`trainer_command`). Each Python from then on begins with `startup`.
 4. In the trainer's processes `frameworks` wraps what creates a process group, and `gate` ends a
-   process whose group is not the job's (`world_messages`). `watch_torch` and `watch_keras` report
-   the weights to the shim (`reports`), `exchanges` counts the collective operations.
+   process whose group is not the job's (`world_messages`). What watches the weights
+   (`one_model/`) reports to the shim (`reports`).
 5. Meanwhile the shim passes on output (`output`) and signals (`signals`), samples what the trainer
    uses (`usage/`), and sends all reports to rank 0. Its `referee` judges the process groups
-   (`worlds`) and the weights (`weight_reports`, `judge_weights`), and ends a job whose ranks train
-   different models (`weight_causes`).
+   (`worlds`) and the weights (`one_model/`), and ends a job whose ranks train different models.
 6. When the trainer has ended, the shim says why (`problems`), records a failure (`failures`), and
    ends with the rank's exit code.
 

@@ -15,8 +15,8 @@ import time
 from ...contract import failure_kinds as kinds
 from ...contract import log_text, run_files
 from .. import records
-from .problems import Problem
-from .task import Task
+from ..problems import Problem
+from ..task import Task
 
 CAUSE = "cause"  # a file beside the records: a rank has failed that followed no other
 SECONDS_TO_SPEAK = 5.0  # the task that speaks may be killed

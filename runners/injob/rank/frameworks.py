@@ -133,7 +133,7 @@ def _optimizers(module: ModuleType) -> None:
     """Count the steps of PyTorch's optimizers, and watch what they make of the weights."""
     startup.count_steps(module)
     if gate().settings.check:
-        from .watch_torch import Watch  # here, because few processes train
+        from ..one_model.watch_torch import Watch  # here, because few processes train
 
         _watch(Watch(sys.modules["torch"], gate().exchanges, gate().report_weights))
 
@@ -167,7 +167,7 @@ def _gradient_tapes(module: Any) -> None:
 @functools.lru_cache(maxsize=1)
 def _keras_watch() -> Any:
     """Return the one watch of this process, whichever versions of Keras it imports."""
-    from .watch_keras import Watch  # here, because few processes train
+    from ..one_model.watch_keras import Watch  # here, because few processes train
 
     watch = Watch(gate().report_weights)
     _watch(watch)

@@ -18,11 +18,11 @@ from ...contract import failure_kinds as kinds
 from ...contract.enums import ProcessGroup
 from ...contract.exit_codes import EXIT_WORLD_SIZE
 from ...contract.world_causes import COULD
+from ..one_model.exchanges import Exchanges
+from ..one_model.weights import END
+from ..problems import Problem, RendezvousError
 from . import failures, reports, world_messages
-from .exchanges import Exchanges
 from .gate_settings import GateSettings
-from .problems import Problem, RendezvousError
-from .weights import END
 
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from ...contract.enums import Controller
-from .task import Task
+from ..task import Task
 
 VARIABLE = "RUNNER_RANK_SETTINGS"
 

@@ -15,7 +15,7 @@ from ...contract import failure_kinds as kinds
 from ...contract.nvidia import DRIVER, driver_version
 from ...contract.run_files import read
 from ...contract.versions import older
-from .problems import Problem
+from ..problems import Problem
 
 CPUINFO = "/proc/cpuinfo"
 # x86-64 psABI, table 3.1, in the kernel's words: LZCNT is `abm`, OSXSAVE comes with `xsave`.
@@ -40,11 +40,6 @@ def cpu_problem(level: str, host: str) -> Problem | None:
     ]
     text = f"the CPU of {host} is too old for the Horovod in the image"
     return Problem(kinds.CPU, text, {"evidence": evidence})
-
-
-def cpu_model() -> str:
-    line = re.search(r"^(?:model name|CPU part)\s*:(.*)", read(CPUINFO), re.MULTILINE)
-    return line[1].strip() if line else ""
 
 
 def driver_problem(

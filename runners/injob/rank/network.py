@@ -17,7 +17,7 @@ from collections.abc import MutableMapping, Sequence
 
 from ...contract import failure_kinds as kinds
 from ...contract.interfaces import LOOPBACK, InterfaceAddress, addresses_of, resolve, source_towards
-from .problems import Problem
+from ..problems import Problem
 from .reports import Inbox
 from .startup import RAS_ADDRESS
 

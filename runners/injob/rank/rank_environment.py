@@ -9,8 +9,8 @@ import resource
 from collections.abc import Mapping, MutableMapping, Sequence
 
 from ...contract.parts import NO_DISPLAY
+from ..task import Task
 from .startup import NAMELESS
-from .task import Task
 
 TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 SECONDS_FOR_ALL_RANKS_TO_MEET = 60

@@ -19,12 +19,13 @@ from ...contract.enums import GATED
 from ...contract.exit_codes import EXIT_DIFFERENT, EXIT_WORLD_SIZE
 from ...contract.world_causes import ON_PURPOSE, why_several
 from .. import records
-from . import failures, reports, weight_causes, weight_reports, world_messages
+from ..one_model import weight_causes, weight_reports
+from ..one_model.weight_reports import WeightReports
+from ..one_model.weights import LAST_TRACED, WeightResult, WeightsVerdict
+from ..problems import Problem
+from . import failures, reports, world_messages
 from .gate_settings import GateSettings
-from .problems import Problem
 from .reports import Inbox, RankReport
-from .weight_reports import WeightReports
-from .weights import LAST_TRACED, WeightResult, WeightsVerdict
 from .worlds import Membership, State, WorldVerdict, judge
 
 if TYPE_CHECKING:

@@ -15,19 +15,12 @@ from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
 from ...contract.exit_codes import EXIT_NOT_FOUND, EXIT_STOPPED, EXIT_WORLD_SIZE
 from ...contract.rank_command import is_python
-from . import (
-    failures,
-    problems,
-    rank_environment,
-    startup,
-    trainer_command,
-    visible_gpus,
-    world_messages,
-)
+from .. import problems
+from ..problems import RendezvousError
+from ..task import Task
+from . import failures, rank_environment, startup, trainer_command, visible_gpus, world_messages
 from .gate_settings import VARIABLE, GateSettings
-from .problems import RendezvousError
 from .shim_options import ShimOptions
-from .task import Task
 from .trainer_command import AGENTS, Node
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ...contract.enums import Controller
-from .task import Task
+from ..task import Task
 
 
 class ShimOptions(argparse.Namespace):

@@ -13,13 +13,13 @@ from typing import Callable
 from ...contract.enums import Controller
 from ...contract.exit_codes import EXIT_REFUSED
 from ...contract.parts import RANK
-from .. import HERE, temporary
+from .. import HERE, task, temporary
 from ..processes import waited_code
+from ..task import READERS
 from ..temporary import Temporary
-from . import bytecode, failures, hardware, rank_environment, task
+from . import bytecode, failures, hardware, rank_environment
 from .shim_options import ShimOptions
 from .supervise import supervise
-from .task import READERS
 from .trainer_command import AGENTS
 
 EXIT_USAGE = 2

@@ -17,25 +17,18 @@ from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
 from ...contract.exit_codes import EXIT_STOPPED, EXIT_WORLD_SIZE
 from ...contract.run_files import STOPPED
+from ..problems import Problem, RendezvousError, of_process, problem_of
 from ..processes import end_tree, end_with, waited_code
 from ..records import write_json
+from ..task import Task
 from ..temporary import Temporary
-from . import (
-    failures,
-    network,
-    rank_environment,
-    signals,
-    trainer_command,
-    world_messages,
-)
+from . import failures, network, rank_environment, signals, trainer_command, world_messages
 from .gate_settings import GateSettings
 from .output import OutputLabeller
-from .problems import Problem, RendezvousError, of_process, problem_of
 from .referee import Referee
 from .reports import Inbox
 from .run_trainer import run
 from .shim_options import ShimOptions
-from .task import Task
 from .usage.sampler import UseWatch
 from .world_watch import WorldWatch
 

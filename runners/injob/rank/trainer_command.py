@@ -21,8 +21,8 @@ from ...contract.run_files import PROFILE
 from ..processes import run_module, tree
 
 if TYPE_CHECKING:
+    from ..task import Task
     from .shim_options import ShimOptions
-    from .task import Task
 
 
 @dataclass(frozen=True)

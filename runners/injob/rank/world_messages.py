@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
 from ...contract.world_causes import why_alone
+from ..problems import Problem
 from . import failures
-from .problems import Problem
 
 if TYPE_CHECKING:
+    from ..task import Task
     from .gate_settings import GateSettings
-    from .task import Task
 
 WHY_NO_MEETING = (  # the likely cause, and what to try
     "a rank did not join the Gloo rendezvous, or the interface has no route (see the lines above)",

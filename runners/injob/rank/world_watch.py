@@ -6,8 +6,8 @@ import time
 
 from ...contract.enums import GATED
 from ...contract.world_causes import INDEPENDENT
+from ..problems import Problem
 from .gate_settings import GateSettings
-from .problems import Problem
 from .reports import Inbox
 from .world_messages import never_formed
 

@@ -18,10 +18,10 @@ import sys
 import time
 from typing import Any
 
-from runners.injob.rank import task
+from runners.injob import task
 from runners.injob.rank.rendezvous.hub_state import SIZE
 from runners.injob.rank.rendezvous.session import RendezvousSession, meet
-from runners.injob.rank.task import Task
+from runners.injob.task import Task
 
 PATIENCE = 120.0  # seconds
 LAST_WORDS = 0.5  # seconds for the hub to let everybody go

@@ -10,7 +10,7 @@ import pytest
 from runners.cli.runs import job_end, several_runs
 from runners.core.command_line import CommandLine
 from runners.core.job_record import JobState, Status
-from runners.injob.rank import problems
+from runners.injob import problems
 from runners.monitoring import end, run_group
 
 from ..failures import leave

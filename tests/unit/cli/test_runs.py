@@ -19,7 +19,7 @@ from runners.cli.runs.status import status_command
 from runners.core.errors import NotFound, SystemFault, UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.core.model import SchedulerName
-from runners.injob.rank import problems
+from runners.injob import problems
 from runners.jobs import find_run
 from runners.schedulers import slurm
 

@@ -20,8 +20,8 @@ from runners.core.model import SchedulerName
 from runners.explain import judge
 from runners.explain.explanation import Explanation
 from runners.explain.message_signatures import FOLDER as SIGNATURES
-from runners.injob.rank import problems
-from runners.injob.rank.problems import Problem
+from runners.injob import problems
+from runners.injob.problems import Problem
 from runners.settings.config_files import read_toml
 
 from ..failures import leave

@@ -19,7 +19,7 @@ from runners.core.job_record import JobState, Status
 from runners.explain import read_log
 from runners.explain.facts import LogPattern
 from runners.explain.judge import explain
-from runners.injob.rank.problems import Problem
+from runners.injob.problems import Problem
 
 from ..failures import leave
 from .runs import FAILED, launched, made, saved

@@ -11,7 +11,7 @@ from runners.explain.first_failure import as_logged, without_ignored
 from runners.explain.judge import PATTERNS
 from runners.explain.read_facts import facts
 from runners.explain.searched_text import LONGEST_MESSAGE, text_of
-from runners.injob.rank import problems
+from runners.injob import problems
 
 from .runs import FAILED, explained, made
 from .test_signatures import log_of

@@ -15,7 +15,7 @@ from runners.core.command_line import Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.explain.judge import explain
-from runners.injob.rank import problems
+from runners.injob import problems
 from runners.jobs import job_status
 
 from ..failures import leave

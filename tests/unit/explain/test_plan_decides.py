@@ -15,7 +15,7 @@ from runners.core.command_line import CommandLine, Given
 from runners.core.model import BindMount
 from runners.core.trainer import Trainer
 from runners.explain.judge import explain
-from runners.injob.rank.problems import Problem
+from runners.injob.problems import Problem
 
 from ..failures import leave, words
 from .runs import FAILED, OWN, made, planned

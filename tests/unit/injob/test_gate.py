@@ -17,7 +17,8 @@ import runners.injob.rank
 from runners.contract import failure_kinds as kinds
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_WORLD_SIZE
-from runners.injob.rank import gate, reports, task, trainer_command, world_messages, world_watch
+from runners.injob import task
+from runners.injob.rank import gate, reports, trainer_command, world_messages, world_watch
 from runners.injob.rank.gate_settings import GateSettings
 
 from ..programs import program

@@ -21,8 +21,8 @@ import pytest
 from runners.contract import failure_kinds as kinds
 from runners.contract import interfaces
 from runners.contract.interfaces import InterfaceAddress, is_loopback, own_addresses
+from runners.injob.problems import Problem, RendezvousError
 from runners.injob.rank import network
-from runners.injob.rank.problems import Problem, RendezvousError
 from runners.injob.rank.rendezvous import connections, hub, hub_state, protocol
 from runners.injob.rank.rendezvous import proxy as proxy_module
 from runners.injob.rank.rendezvous.hub import Hub

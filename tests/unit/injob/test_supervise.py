@@ -20,8 +20,8 @@ from runners.contract import failure_kinds as kinds
 from runners.contract.exit_codes import EXIT_WORLD_SIZE
 from runners.core import job_record
 from runners.explain import read_facts
-from runners.injob import processes
-from runners.injob.rank import failures, problems, reports, supervise, task
+from runners.injob import problems, processes, task
+from runners.injob.rank import failures, reports, supervise
 from runners.injob.rank.output import OutputLabeller
 
 from . import shim

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.contract import node_lists
-from runners.injob.rank import task
+from runners.injob import task
 
 from .srun_environment import SRUN
 

@@ -11,10 +11,10 @@ import pytest
 
 from runners.contract.run_files import WEIGHTS
 from runners.injob import records
-from runners.injob.rank import weight_reports
-from runners.injob.rank.weight_causes import cause_of
-from runners.injob.rank.weight_reports import WeightReports, matched
-from runners.injob.rank.weights import (
+from runners.injob.one_model import weight_reports
+from runners.injob.one_model.weight_causes import cause_of
+from runners.injob.one_model.weight_reports import WeightReports, matched
+from runners.injob.one_model.weights import (
     END,
     LAST_TRACED,
     OptimizerReport,

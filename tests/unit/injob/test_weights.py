@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runners.injob.rank.judge_weights import differences, judge
-from runners.injob.rank.weights import (
+from runners.injob.one_model.judge_weights import differences, judge
+from runners.injob.one_model.weights import (
     END,
     FIRST_COMPARED,
     LAST_TRACED,

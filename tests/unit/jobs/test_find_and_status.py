@@ -15,8 +15,8 @@ from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.explain import read_facts
-from runners.injob.rank import problems
-from runners.injob.rank.problems import Problem
+from runners.injob import problems
+from runners.injob.problems import Problem
 from runners.jobs import find_run, job_status
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time

@@ -9,7 +9,7 @@ import pytest
 
 from runners.core.job_record import JobState, Status
 from runners.core.progress import Listener
-from runners.injob.rank import problems
+from runners.injob import problems
 from runners.monitoring import run_status
 
 from ..failures import leave, words

@@ -9,9 +9,9 @@ from typing import Callable
 
 from ....contract import failure_kinds as kinds
 from ....contract.interfaces import LOOPBACK, own_addresses
+from ...problems import Problem, RendezvousError
+from ...task import Task
 from .. import network
-from ..problems import Problem, RendezvousError
-from ..task import Task
 from . import connections, protocol
 from .connections import Connection
 from .hub_state import NOBODY_ABSENT

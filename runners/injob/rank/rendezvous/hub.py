@@ -16,8 +16,8 @@ from typing import Any
 
 from ....contract import failure_kinds as kinds
 from ....contract.interfaces import LOOPBACK
+from ...problems import Problem
 from .. import network
-from ..problems import Problem
 from . import protocol
 from .connections import Connection, Connections, Talk
 from .endpoint import Endpoint

@@ -23,7 +23,7 @@ from typing import Callable
 
 from ....contract import failure_kinds as kinds
 from ....contract.interfaces import LOOPBACK
-from ..problems import Problem, problem_of
+from ...problems import Problem, problem_of
 from . import connections, hub_state, protocol
 from .connections import Connection, Connections, Talk
 from .endpoint import Endpoint

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from ....contract import failure_kinds as kinds
 from ....contract.interfaces import LOOPBACK
+from ...problems import RendezvousError
+from ...task import Task
 from .. import network
-from ..problems import RendezvousError
-from ..task import Task
 from . import protocol
 from .endpoint import Endpoint
 from .proxy import Proxy

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...contract.node_lists import expand_counts, expand_nodes
+from ..contract.node_lists import expand_counts, expand_nodes
 
 # The steps of a job that was requeued count from 0 again.
 STEP = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")

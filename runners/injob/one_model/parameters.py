@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import weights
-from .hardware import cpu_model
 
 MOST = 1024  # parameters that have a checksum of their own; else several share one
 
@@ -78,7 +77,7 @@ def describe(torch: Any, parameters: Sequence[Any]) -> dict[str, Any]:
     """Return whether the parameters are sharded, their shapes, and the processor."""
     shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
     on_gpu = parameters and parameters[0].device.type == "cuda"
-    processor = torch.cuda.get_device_name(parameters[0].device) if on_gpu else cpu_model()
+    processor = torch.cuda.get_device_name(parameters[0].device) if on_gpu else weights.cpu_model()
     return {
         "sharded": sharded(parameters),
         "shapes": zlib.crc32(repr(shapes).encode()),

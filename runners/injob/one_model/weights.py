@@ -8,10 +8,13 @@ For each optimizer a rank reports a checksum of its parameters before steps 1, 4
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Callable
+
+from ...contract.run_files import read
 
 FIRST_COMPARED, LAST_TRACED = 4, 66
 # In place of a step: after the last one, and once more when the process ends
@@ -23,6 +26,12 @@ FEW, MANY = 64, 1024  # values of a parameter that a checksum is made of
 VALUES = 1000  # that a report has
 ROUNDING = 1e-5  # a relative difference that is one of rounding
 ROUNDING_OF_MIXED_PROCESSORS = 1e-2  # which sums up over the steps
+
+
+def cpu_model() -> str:
+    """Return the name of this node's CPU, "" where the kernel says none."""
+    line = re.search(r"^(?:model name|CPU part)\s*:(.*)", read("/proc/cpuinfo"), re.MULTILINE)
+    return line[1].strip() if line else ""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import sys
 import zlib
 from typing import Any, Callable
 
-from .hardware import cpu_model
-from .weights import END, FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES, told_if_it_fails
+from .weights import END, FEW, KEPT_BYTES, MANY, OPTIMIZERS, VALUES, cpu_model, told_if_it_fails
 
 LOCAL = "variables are local to a rank (register_local_var)"
 LOOKS = 16  # at calls of tapes

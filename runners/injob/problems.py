@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...contract import failure_kinds as kinds
-from ...contract import log_text
-from ...contract.log_text import plain
+from ..contract import failure_kinds as kinds
+from ..contract import log_text
+from ..contract.log_text import plain
 
 LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
 KEPT = 4000
