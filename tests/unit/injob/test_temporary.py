@@ -245,7 +245,7 @@ def test_a_command_gets_its_arguments_signals_and_exit_code(tmp_path: Path) -> N
         return subprocess.run([*AROUND, *words], capture_output=True).returncode
 
     assert code("sh", "-c", "exit 3") == 3
-    assert code("sh", "-c", "kill -USR1 $PPID; sleep 10") == 128 + signal.SIGUSR1
+    assert code("sh", "-c", "kill -USR1 $PPID; exec sleep 10") == 128 + signal.SIGUSR1
     assert code("no such program") == 127
 
 
