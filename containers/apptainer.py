@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,15 +27,11 @@ apptainer is not on PATH, and images are built with it. On a cluster try 'module
 # packs with the first mksquashfs on PATH, which is then this one.
 PACKER = """\
 #!/bin/sh
-set -eu
-if [ -f "$1/.singularity.d/labels.json" ]; then
+[ ! -f "$1/.singularity.d/labels.json" ] || \\
     sed -i '/"org.label-schema.build-date"/d' "$1/.singularity.d/labels.json"
-{moves}fi
 PATH=${{PATH#*{folder}:}}
 exec mksquashfs "$@"
 """
-# A folder that was bound while %post ran becomes part of the image, without another copy.
-MOVE = '    rm -rf "$1"{place}\n    mv -T {folder} "$1"{place}\n'
 # What reads a site's certificate authority from a file named in a variable.
 CA_VARIABLES = (
     *("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT"),
@@ -105,7 +101,6 @@ class Build:
     build_args: Mapping[str, str]
     binds: tuple[str, ...] = ()
     compression: str = ""
-    taken_over: Mapping[str, Path] = field(default_factory=dict)  # places in the image, and folders
 
 
 @dataclass(frozen=True)
@@ -137,14 +132,13 @@ class Apptainer:
         paths. The test is not run. Raises RunnerError.
         """
         inputs = folder or self._inputs(build)
-        path = f"{self._packer(build)}:{self.environ.get('PATH', '')}"
+        path = f"{self._packer()}:{self.environ.get('PATH', '')}"
         environ = {**self.environ, "PATH": path, **self._trust()}
         process.run(self.argv(build), log, environ, inputs)
 
     def argv(self, build: Build) -> list[str]:
         pairs = build.build_args.items()
         binds = [*build.binds, *([f"{self._ca_folder()}:{CA_FOLDER}:ro"] if self.ca else [])]
-        binds += [f"{folder}:{place}" for place, folder in build.taken_over.items()]
         return [
             *("apptainer", "build", *self.mode.flags, "--force", "--notest"),
             *(("--mksquashfs-args", build.compression) if build.compression else ()),
@@ -169,15 +163,11 @@ class Apptainer:
             (folder / name).symlink_to(path)
         return folder
 
-    def _packer(self, build: Build) -> Path:
+    def _packer(self) -> Path:
         folder = self.temporary / "bin"
         folder.mkdir(mode=0o755, exist_ok=True)
         script = folder / "mksquashfs"
-        moves = "".join(
-            MOVE.format(place=shlex.quote(place), folder=shlex.quote(str(folder)))
-            for place, folder in build.taken_over.items()
-        )
-        script.write_text(PACKER.format(moves=moves, folder=shlex.quote(str(folder))))
+        script.write_text(PACKER.format(folder=shlex.quote(str(folder))))
         script.chmod(0o755)
         return folder
 

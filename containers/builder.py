@@ -33,8 +33,7 @@ from .image_catalogue import CHECKOUT, HERE
 SLOW = {"APPTAINERENV_SELFTEST_SECONDS": "3600"}
 # Names of a build's inputs in its folder; the definitions name their files relative to it.
 BASE, NO_RECIPES = "base", "no-recipes"
-INSTALLED = "installed"  # the lock's packages, from the compilation to the environment
-ENVIRONMENT = "/opt/horovod"  # where they lie in both
+INSTALLED = "installed-packages"  # of the lock, from the compilation to the environment
 COMPILE_BASE = "base to compile in"
 
 
@@ -199,7 +198,7 @@ class Builder:
 
     def horovod_build(self, result: Path, installed: Path | None = None) -> Build:
         """What compiles Horovod; its wheel comes into the folder `result`."""
-        kept = [f"{installed}:{ENVIRONMENT}"] if installed else []
+        kept = [f"{installed}:/opt/horovod"] if installed else []
         path = self.plan.wheel_definition
         build_args = {"packages": " ".join(self.plan.image.packages(path))}
         return self.on_base(path, {}, build_args, f"{result}:/srv", *kept)
@@ -224,11 +223,11 @@ class Builder:
             shutil.move(str(build.output), part)
 
     def environment_build(self, installed: Path | None = None) -> Build:
-        plan, taken_over = self.plan, {ENVIRONMENT: installed} if installed else {}
+        plan, taken_over = self.plan, {INSTALLED: installed} if installed else {}
         files = {"horovod": plan.horovod, NO_RECIPES: plan.folders.temporary / NO_RECIPES}
         build_args = {"horovod": "horovod/*.whl", "recipes": NO_RECIPES}
         build = self.on_base(plan.definition, files, build_args)
-        return replace(build, compression=plan.compression, taken_over=taken_over)
+        return replace(build, compression=plan.compression, files={**build.files, **taken_over})
 
     # 5. image, and 6. proof
 

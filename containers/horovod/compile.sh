@@ -14,11 +14,16 @@ export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt PIP_DISABLE_PIP_VERSION_CHECK=1
 install="--quiet --no-deps --no-compile --require-hashes"
 /opt/horovod/bin/python -m pip install $install -r "$1"
 # What only compiling needs stands in comments; the source archive is unpacked, not installed.
-# It comes beside links to the packages: CUDA 13's compilers belong into the libraries' folder.
+# It comes beside links to the packages: CUDA 13's compilers belong into their libraries' folder.
 sed -n 's/^# build //p' "$1" > /opt/build.lock
 grep -v '^horovod==' /opt/build.lock > /opt/tools.lock
 packages=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-cp -rs /opt/horovod/lib/python3*/site-packages/. "$packages/"
+for package in /opt/horovod/lib/python3*/site-packages/*; do
+    case $package in
+        */nvidia) cp -rs "$package" "$packages/" ;;
+        *) ln -s "$package" "$packages/" ;;
+    esac
+done
 python -m pip install $install -r /opt/tools.lock
 
 # The build edits the tree it runs in: always a fresh one, checked against the lock.

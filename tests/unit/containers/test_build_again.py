@@ -20,11 +20,12 @@ from .. import waiting
 from ..programs import program
 
 # `apptainer build`: an image, and Horovod's wheel in the folder bound at /srv. It waits with its
-# result half written while there is a file `hold-DEFINITION`.
+# result half written while there is a file `hold-DEFINITION`, before it takes over packages.
 APPTAINER = """
 [ "$1" = build ] || exit 0
 for word; do
-  case $word in *:/srv) srv=${word%:/srv}; srv=${srv##*,};; esac
+  case $word in *:/srv|*:/srv,*) srv=${word%:/srv*}; srv=${srv##*,};; esac
+  case $word in *:/opt/horovod) installed=${word%:/opt/horovod}; installed=${installed##*,};; esac
   before=$output; output=$definition; definition=$word
 done
 name=$(basename "$definition" .def)
@@ -32,6 +33,11 @@ echo "$name" >> "$CALLS/$name"
 printf half > "$output"
 while [ -e "$CALLS/hold-$name" ]; do touch "$CALLS/holds-$name"; sleep 0.05; done
 if [ -n "$srv" ]; then touch "$srv/horovod.whl"; fi
+if [ -n "$installed" ]; then touch "$installed/pyvenv.cfg"; fi
+if [ -f installed-packages/pyvenv.cfg ]; then
+  rm -r installed-packages/*
+  echo "$name" >> "$CALLS/took-over"
+fi
 if [ -e "$CALLS/full" ]; then echo 'FATAL: no space left on device'; exit 1; fi
 echo whole > "$output"
 """
@@ -132,7 +138,10 @@ def test_a_build_that_was_killed_goes_on_and_takes_nothing_half_made(
     ended(start(folder))
     assert (folder / "images/horovod_cpu.sif").read_text() == "whole\n"
     assert results(folder) == ["environment", "horovod"]
+    assert len(list(folder.glob("cache/builds/horovod-*/horovod.whl"))) == 1
     assert counts(folder) == after
+    # Packages of the compilation are there only for the environment of the same build.
+    assert packed(folder, "took-over") == (after == [2, 1])
     ended(start(folder))
     assert counts(folder) == after
     assert list((folder / "work/tmp").iterdir()) == []
