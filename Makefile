@@ -112,7 +112,7 @@ cluster-shell: ## a shell on the cluster's login node
 	$(CLUSTER) shell
 
 .PHONY: test test-first test-real test-all
-test: lint unit test-first ## lint, the fast tests, and one test of each mechanism on a real cluster: 10 minutes
+test: lint unit test-first ## lint, the fast tests, and one test of each mechanism on a real cluster: 4 minutes
 test-first: # the last of these, where there can be a cluster
 	@if $(CLUSTER) possible; then $(MAKE) --no-print-directory real; else echo "$(FIRST_ALONE)"; fi
 test-real: LANE := not slow and not first

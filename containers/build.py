@@ -2,8 +2,8 @@
 
 1. wheels       all that the lock names, with this machine's pip              (wheels.py)
 2. bases        Debian packages: to compile in, and of the image              (debian.py)
-3. Horovod      compiled against the frameworks of the image     (horovod_wheel*.def)
-4. environment  everything but the trainers, packed, then its own %test    (horovod_*.def)
+3. Horovod      compiled against the packages of the image       (horovod_wheel*.def)
+4. environment  these packages and all but the trainers, packed; its %test (horovod_*.def)
 5. image        the environment with the trainers appended    (append_trainers.py, sif_write.py)
 6. proof        each trainer imports in the image, which only then takes its name
 
