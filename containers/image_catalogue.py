@@ -59,7 +59,7 @@ IMAGES = {
         lock="horovod_cpu.lock",
         requirements=("horovod_cpu.in",),
         slim="horovod_cpu.slim",
-        # Measured: packages of 2.8 GB in 63,000 files, the base to compile in of 0.7 GB in 16,000
+        # Measured: packages of 2.8 GB in 63,000 files, the base to compile in of 0.6 GB in 16,000
         # twice; then 0.6 packed.
         needs=Needs(6 * 10**9, 120_000),
         needs_for_trainers=Needs(2 * 10**9, 1_000),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from containers import build_plan
+from containers import build_plan, image_catalogue
 from containers.build_plan import BuildOptions
 from runners.cli import cli
 
@@ -38,3 +38,21 @@ def test_what_the_images_build_compiled_is_taken_with_its_sum(tmp_path: Path) ->
 @pytest.mark.parametrize("words", [[], ["cpu", "gpu"], ["tpu"], ["cpu", "--from", "x.sif"]])
 def test_words_that_name_no_wheel(words: list[str]) -> None:
     assert CliRunner().invoke(cli, ["build", "wheel", *words]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("cores", "kilobytes", "jobs"),
+    [(8, 16_000_000, 6), (2, 16_000_000, 2), (1, 3_900_000, 1), (8, 900_000, 1)],
+)
+def test_no_more_compilers_run_than_memory_allows(
+    tmp_path: Path, cores: int, kilobytes: int, jobs: int
+) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text(f"MemTotal: 99000000 kB\nMemAvailable: {kilobytes} kB\n")
+    script = (image_catalogue.HERE / "horovod/compile.sh").read_text(encoding="utf-8")
+    lines = script[script.index("memory=") : script.index("python -m pip wheel")]
+    command = lines.replace("/proc/meminfo", str(meminfo)).replace("$(nproc)", str(cores))
+    done = subprocess.run(
+        ["sh", "-euc", f"{command}echo $MAKEFLAGS"], capture_output=True, text=True
+    )
+    assert done.stdout == f"-j{jobs}\n"
