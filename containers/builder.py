@@ -72,7 +72,7 @@ class Builder:
             BuildStep(
                 "environment, with its test",
                 packing,
-                usual=self.usual("environment"),
+                usual=self.usual("environment") + (0 if installed else self.usual("packages")),
                 make=partial(self.make_environment, installed),
                 command=lambda: self.apptainer.argv(self.environment_build(installed)),
                 status=self.last_line("environment"),

@@ -65,7 +65,14 @@ IMAGES = {
         needs_for_trainers=Needs(2 * 10**9, 1_000),
         codename="bookworm",
         registry_base="debian:12-slim",
-        usual={"wheels": 30, "base": 30, "horovod": 110, "environment": 90, "image": 15},
+        usual={
+            "wheels": 30,
+            "base": 30,
+            "horovod": 110,
+            "environment": 90,
+            "image": 15,
+            "packages": 30,  # installed for the environment alone, where Horovod is there
+        },
         glibc_minor=36,
         python="3.11",
         # tf-keras asks for `tensorflow`; tensorflow-cpu is the same without the CUDA parts.
@@ -85,7 +92,14 @@ IMAGES = {
         needs_for_trainers=Needs(10 * 10**9, 1_000),
         codename="trixie",
         registry_base="debian:13-slim",
-        usual={"wheels": 60, "base": 60, "horovod": 150, "environment": 140, "image": 40},
+        usual={
+            "wheels": 60,
+            "base": 60,
+            "horovod": 150,
+            "environment": 140,
+            "image": 40,
+            "packages": 90,
+        },
         glibc_minor=41,
         python="3.13",
         components=("main", "contrib", "non-free"),
