@@ -22,7 +22,7 @@ GROUPS = {
         "launch": "Run a trainer on N ranks, in a container.",
         "plan": "Show how a launch would be configured, and why.",
         "recipes": "List the packaged trainers; show or copy one.",
-        "data": "Download, pack, check and generate datasets.",
+        "data": "Download, pack and generate datasets.",
     },
     "Runs": {
         "status": "Show the state of a job.",
