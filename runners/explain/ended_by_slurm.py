@@ -82,7 +82,8 @@ def stall(facts: Facts) -> Explanation | None:
         return None
     named = [line for line in facts.lines(STALLED_RANKS) if line.number > lines[0].number]
     ranks = sorted({line.text.strip().partition(":")[0] for line in named}, key=int)
-    who = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}" if ranks else "some ranks"
+    noun = "rank" if len(ranks) == 1 else "ranks"
+    who = f"{noun} {', '.join(ranks)}" if ranks else "some ranks"
     rank = int(ranks[0]) if len(ranks) == 1 else None
     host = next((failure.host for failure in facts.failures if failure.rank == rank), "")
     cause = (

@@ -130,6 +130,7 @@ def _completed(explanation: Explanation, facts: Facts) -> Explanation:
     first, rank, host = facts.first, explanation.rank, explanation.host
     who = host if rank is None else f"rank {rank}@{host}".rstrip("@")
     traceback: tuple[str, ...] = ()
+    doubt = first.doubt if first else ""
     if rank is None and not host and first and not explanation.of_job:
         number = first.rank if first.worker is None else first.worker
         rank, host, who = (None if first.alike > 1 else number), first.host, first.name
@@ -138,7 +139,7 @@ def _completed(explanation: Explanation, facts: Facts) -> Explanation:
         explanation,
         id=explanation.id or "unknown",
         evidence="\n".join(dict.fromkeys(explanation.evidence_lines)),
-        because="; ".join(filter(None, (explanation.because, first.doubt if first else ""))),
+        because="; ".join(reason for reason in (explanation.because, doubt) if reason),
         rank=rank,
         host=host if rank is not None or not first or first.alike == 1 else "",
         who=who,

@@ -117,7 +117,7 @@ def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[MessageSign
 
 
 def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSignature]:
-    has = ("image" if has_image else "environment", *["sbatch"] * by_sbatch)
+    has = ("image" if has_image else "environment", *(["sbatch"] if by_sbatch else []))
     lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
     for row in read_toml(file)["signature"]:
         where = f"{file.name}, {row.get('id', 'an entry without id')}"

@@ -97,7 +97,9 @@ class StepStarter:
 
     def argv(self, node: "str", command: "str", pty: "bool") -> "list[str]":
         """Return the step that runs a command, or a shell, in the container on a node."""
-        where = ["--quiet", f"--jobid={self.job}", f"--nodelist={node}", *["--pty"] * pty]
+        where = ["--quiet", f"--jobid={self.job}", f"--nodelist={node}"]
+        if pty:
+            where.append("--pty")
         return [*self.step, *where, "bash", self.enter, "sh", "-c", command or SHELL]
 
     def _node(self, host: "str") -> "str":

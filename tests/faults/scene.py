@@ -77,10 +77,11 @@ class Scene:
         env: dict[str, str] | None = None,
     ) -> Client:
         """Launch the slow recipe, or another trainer, on both nodes, followed."""
-        words = ["launch", "--image", image, "-N", "2"]
-        words += ["--mem", "2000"] * ("--mem" not in options)
-        words += ["--env", f"STEP_SECONDS={step}", *options]
-        words += ["--follow"] * follow
+        words = ["launch", "--image", image, "-N", "2", "--env", f"STEP_SECONDS={step}", *options]
+        if "--mem" not in options:
+            words += ["--mem", "2000"]
+        if follow:
+            words.append("--follow")
         words += [trainer, "--"] if trainer else [TRAINER.name, "--", "torch_mnist"]
         return self.runner(*words, *SHORT, env=env)
 

@@ -78,7 +78,8 @@ def submission(cause: Cause) -> str:
     words = ["runner", "launch", "--parsable", "--job-name", cause.name]
     words += ["--image", cause.image or "horovod_cpu.sif", *cause.words]
     words += ["--sbatch-arg=--hold"] if cause.after else []
-    line = shlex.join([*words, trainer, *["--"] * bool(cause.args), *cause.args])
+    args = ["--", *cause.args] if cause.args else []
+    line = shlex.join([*words, trainer, *args])
     release = f"{cause.after}; scontrol release $id" if cause.after else ":"
     launch = f"id=$({line} 2> launch) || cat launch >&2"
     return "\n".join([cause.before, launch, release])

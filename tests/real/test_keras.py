@@ -35,7 +35,6 @@ def test_every_form_trains_one_model(
     login.write_all(WORLDS.glob("keras_*.py"))
     shape = ("--nodes", "2", "--ntasks", str(ranks), "--overcommit", "--controller", controller)
     file, *options = script.split()
-    done = succeeded(
-        login.launch(*shape, *words, "--follow", "--all", file, *["--", *options] * bool(options))
-    )
+    trainer = [file, "--", *options] if options else [file]
+    done = succeeded(login.launch(*shape, *words, "--follow", "--all", *trainer))
     assert done.stdout.count("forms are right") == ranks, done.stdout

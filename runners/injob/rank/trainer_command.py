@@ -62,9 +62,9 @@ def torchrun(node: Node, trainer: Sequence[str]) -> list[str]:
 
 def accelerate(node: Node, trainer: Sequence[str]) -> list[str]:
     """Return accelerate's command; --multi_gpu is its word for several processes a node."""
-    several = node.nodes * node.ranks > 1
     return [
-        *("accelerate", "launch", *["--multi_gpu"] * several),
+        *("accelerate", "launch"),
+        *(["--multi_gpu"] if node.nodes * node.ranks > 1 else []),
         f"--num_machines={node.nodes}",
         f"--num_processes={node.nodes * node.ranks}",
         f"--machine_rank={node.number}",

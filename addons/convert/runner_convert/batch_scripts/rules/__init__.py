@@ -17,8 +17,8 @@ def findings(script: Script) -> list[LineDiagnosis]:
     """Return what is wrong by line; of an id the first finding of each line."""
     first: dict[tuple[int, str], LineDiagnosis] = {}
     for id, check in RULES.items():
-        for line, what, right in check(script):
+        for line, mistake, right in check(script):
             remedies = (advice(right),)
-            found = LineDiagnosis(id, Severity.WARNING, what, "", remedies, line=line)
+            found = LineDiagnosis(id, Severity.WARNING, mistake, "", remedies, line=line)
             first.setdefault((line, id), found)
     return [first[place] for place in sorted(first)]
