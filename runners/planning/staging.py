@@ -42,8 +42,8 @@ SHARING = 4  # ranks on a node from which one mount was quicker; with 2 it was n
 # `--stage-data auto`. Files of a folder are looked up and opened in each epoch.
 MANY_FILES = 1000
 MEASURED_DATA = (
-    "docs/guides/data.md: where each request takes 1 ms, later epochs open 1,510 files a second in "
-    "a folder, 11,600 in one squashfs file, 19,100 in a folder on the node's own disk"
+    "docs/measurements/data.md: where each request takes 1 ms, later epochs open 1,510 files a "
+    "second in a folder, 11,600 in one squashfs file, 19,100 in a folder on the node's own disk"
 )
 IN_MEMORY = 2 * 10**9  # bytes that a node keeps in memory after the first epoch anyway
 MOST = 200 * 10**9  # bytes that take minutes to copy
