@@ -58,7 +58,7 @@ def code(interrupt: KeyboardInterrupt) -> int:
 
 @contextmanager
 def saying(words: str) -> Iterator[None]:
-    """Let the last word be this, if the block is interrupted."""
+    """Raise Interrupted with these words, which are printed last, if the block is interrupted."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -67,7 +67,7 @@ def saying(words: str) -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Let signals wait until the end of the block.
+    """Hold back signals until the end of the block.
 
     A job that Slurm has taken, and whose number was not written down, would run unknown to all.
     Only Python's main thread receives signals: in another one there is nothing to hold.

@@ -182,7 +182,7 @@ class Dataset:
 
     @property
     def entry(self) -> str:
-        """Its name among the staged ones."""
+        """The name of the data's copy in the folder that holds a node's staged data."""
         return (self.name or "data") + (".sqsh" if self.squashfs else "")
 
 

@@ -83,18 +83,18 @@ class Descriptor(NamedTuple):
 
 
 def read(path: Path) -> tuple[Header, list[Descriptor]]:
-    """Header and used entries. Raises SifError for what is no SIF or is truncated."""
+    """Return header and used entries; raise SifError when it is no SIF or is truncated."""
     with path.open("rb") as file:
         return _read(file)
 
 
 def objects(path: Path) -> list[Descriptor]:
-    """The objects in the file. Raises SifError when it is no SIF or is truncated."""
+    """Return the objects in the file; raise SifError when it is no SIF or is truncated."""
     return read(path)[1]
 
 
 def _read(file: BinaryIO) -> tuple[Header, list[Descriptor]]:
-    """Of an open file, which may be remote: only its table is read."""
+    """Return both of an open file, which may be remote: only its table of contents is read."""
     raw, length = file.read(HEADER.size), file.seek(0, 2)
     if len(raw) < HEADER.size or HEADER.unpack(raw)[1] != MAGIC:
         raise SifError("it does not start like a SIF")

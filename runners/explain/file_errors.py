@@ -65,7 +65,7 @@ def quota(facts: Facts) -> Explanation | None:
 
 
 def _elsewhere(facts: Facts, check: Remedy) -> Remedy:
-    """Look at the disk, then launch elsewhere if it was the run's own folder that was full."""
+    """Return the check of the disk; if the run's own folder was full, then a launch elsewhere."""
     path = PATH.search(facts.error)
     if path and not path[1].startswith(str(facts.paths.root)):
         return check

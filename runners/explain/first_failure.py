@@ -95,7 +95,7 @@ def _alike(record: Failure, rivals: Sequence[Failure]) -> int:
 
 
 def _doubt(record: Failure, rivals: Sequence[Failure], log: LogFacts) -> str:
-    """Say so when the log has another rank's failure before this one's: clocks may differ."""
+    """Return that clocks may differ where the log has another rank's failure first, else ""."""
     ranks = [rival.rank for rival in rivals if rival.rank is not None]
     logged = {rank: log.failed[rank] for rank in ranks if rank in log.failed}
     if record.rank not in logged:

@@ -93,14 +93,14 @@ class DecisionLog:
     warnings: list[Diagnosis] = field(default_factory=list)
 
     def choose(self, id: ChoiceId, value: Value, reason: str, evidence: str = "") -> Value:
-        """Note a choice; return its value."""
+        """Record a choice; return its value."""
         self.choices.append(Choice(id, value, reason, evidence))
         return value
 
     def refuse(self, id: str, what: str, evidence: str = "", *remedies: Remedy) -> None:
-        """Note why this cannot work, with what other settings cannot replace."""
+        """Record why this cannot work, and what would help."""
         self.refusals.append(refusal(id, what, evidence, *remedies))
 
     def warn(self, id: str, what: str, *remedies: Remedy) -> None:
-        """Note what the user should know although the job can run."""
+        """Record what the user should know although the job can run."""
         self.warnings.append(warning(id, what, *remedies))

@@ -52,7 +52,7 @@ def _room(case: Case, resources: RankResources, scheduler: SchedulerName) -> int
 
 
 def _within(case: Case, resources: RankResources, room: int, log: DecisionLog) -> int | None:
-    """Let what nobody asked for give way to what the surrounding job has; refuse what was asked."""
+    """Take what the surrounding job has, where nobody asked for more; refuse what was asked for."""
     requested, site = resources.cpus_per_task or 1, case.site
     evidence = f"SLURM_JOB_CPUS_PER_NODE: {site.allocated_cpus} CPUs on a node at least"
     if room and case.is_unasked(EACH):

@@ -108,7 +108,7 @@ def _plan(case: Case, start: Start, log: DecisionLog) -> Plan:
 
 
 def _known(case: Case, log: DecisionLog) -> None:
-    """Say what the plan starts from; refuse a trainer whose framework is not in the image."""
+    """Record what the plan starts from; refuse a trainer whose framework is not in the image."""
     site, image = case.site, case.image
     for problem in site.problems:
         log.warn("machine-answers", problem)
@@ -174,7 +174,7 @@ def _imports(case: Case, log: DecisionLog) -> None:
 
 
 def _refused_by_others(case: Case, start: Start, log: DecisionLog) -> None:
-    """Note what the site, the scheduler and the runtime refuse of what they are asked for."""
+    """Record what the site, the scheduler and the runtime refuse of what they are asked for."""
     spec, site, resources, launching = case.spec, case.site, start.resources, start.launching
     if site.profile:
         site_rules.check(spec, resources, site, site.profile, log)

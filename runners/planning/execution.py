@@ -237,7 +237,7 @@ def log_files(case: Case, scheduler: SchedulerName, log: DecisionLog) -> None:
 
 
 def profiled(case: Case, start: Start, log: DecisionLog) -> None:
-    """Note the profiler's command and ranks; refuse what cannot run."""
+    """Record the profiler's command and ranks; refuse what cannot run."""
     profiling, launching = case.spec.profiling, start.launching
     if profiling is None:
         return

@@ -118,7 +118,7 @@ def _binding(
 
 
 def _bound_by_slurm(case: Case, resources: RankResources, log: DecisionLog) -> None:
-    """Say what --gpus-per-task costs: a rank reaches no other GPU of its node.
+    """Warn of what --gpus-per-task costs: a rank reaches no other GPU of its node.
 
     NOTE: from 23.11 on srun's --gres-flags=allow-task-sharing leaves a rank its GPU in
     CUDA_VISIBLE_DEVICES, and the others' devices open (srun(1)).

@@ -20,7 +20,7 @@ HOST_FIRST = "PREPEND_LD_LIBRARY_PATH=/.singularity.d/libs"
 
 
 def check(case: Case, resources: RankResources, scheduler: SchedulerName, log: DecisionLog) -> None:
-    """Note what is known of driver and C library for a job with --nv.
+    """Record what is known of driver and C library for a job with --nv.
 
     Refuses when the driver is too old and this machine, without a scheduler, is the node.
     The login node often has no GPU, or another driver than the nodes: there the node itself

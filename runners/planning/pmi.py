@@ -68,7 +68,7 @@ def _offered(mpi: str) -> str:
 
 
 def against_srun(image: ImageInfo, mpi: str) -> str:
-    """Say why the image's MPI joins no world of `srun --mpi=MPI`, "" if it does or is unknown."""
+    """Return why its MPI joins no world of `srun --mpi=MPI`, "" if it does or is unknown."""
     of_image = spoken(image)
     if of_image is None or mpi.partition("_")[0] == of_image.srun:
         return ""
@@ -79,7 +79,7 @@ def against_srun(image: ImageInfo, mpi: str) -> str:
 
 
 def against_mpirun(image: ImageInfo, mpirun: Mpirun) -> str:
-    """Say the same of the world of an mpirun."""
+    """Return why its MPI joins no world of this mpirun, "" if it does or is unknown."""
     of_image = spoken(image)
     if of_image is None:
         return ""

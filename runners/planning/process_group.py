@@ -14,7 +14,7 @@ WITH_TORCH = {"minimal_torch": "minimal_ddp"}
 
 
 def gate(case: Case, start: Start, log: DecisionLog) -> None:
-    """Say what the gate checks of several ranks, and what initializes their process group."""
+    """Record what the gate checks of several ranks, and what initializes their process group."""
     size, spec = start.resources.tasks, case.spec
     if spec.trainer.is_alone:
         _refuse_several(case, size, log)

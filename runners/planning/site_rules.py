@@ -27,7 +27,7 @@ BLANK = re.compile(r"\{(framework|value)\}")
 def check(
     spec: JobSpec, resources: JobResources, site: Site, profile: Profile, log: DecisionLog
 ) -> None:
-    """Note what this site refuses in a job, and what the user should know.
+    """Record what this site refuses in a job, and what the user should know.
 
     The user's variables fill in the $NAMEs in the site's folders.
     """

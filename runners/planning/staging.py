@@ -167,7 +167,7 @@ def _image_worth_it(case: Case, resources: JobResources) -> tuple[ImageAccess, s
 
 
 def _data(case: Case, start: Start, log: DecisionLog) -> DataAccess:
-    """Note what the data is, and choose whether it is copied to the nodes."""
+    """Record what the data is, and choose whether it is copied to the nodes."""
     spec = case.spec
     for dataset in spec.data:
         if dataset.origin:

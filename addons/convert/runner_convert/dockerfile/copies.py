@@ -126,7 +126,11 @@ class Copies(Sources):
     def _between_bare(
         self, item: Instruction, stage: Stage, sources: list[str], target: str
     ) -> None:
-        """From a stage into an image in which nothing can be run: laid out in that stage before."""
+        """Copy from a stage into an image in which nothing can be run.
+
+        A stage with commands of its own lays the files out in a folder; of another one %files takes
+        each file.
+        """
         pairs = self.stage.layers.setdefault(stage.name, [])
         if stage.works:
             stage.copies += 1
@@ -177,7 +181,7 @@ class Copies(Sources):
 
 
 def _owner(text: str) -> str:
-    """For chown: a user alone brings its own group."""
+    """Return the owner for chown; a user without a group gets that user's own group."""
     user, _, group = text.partition(":")
     if not user and not group:
         return "0:0"
