@@ -29,7 +29,7 @@ def test_programs_get_one_list_of_refusals_and_warnings() -> None:
     done = plan("--json", *TWO_NODES)
     told = json.loads(done.stdout)
     assert (done.exit_code, told["version"], told["works"]) == (80, diagnosis.VERSION, False)
-    found = [(each["severity"], each["id"]) for each in told["diagnoses"]]
+    found = [(value["severity"], value["id"]) for value in told["diagnoses"]]
     assert found == [
         ("failure", "one-machine"),
         ("failure", "no-runtime"),

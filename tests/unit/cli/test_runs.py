@@ -173,14 +173,14 @@ def test_what_has_ended_is_no_longer_cancelled(tmp_path: Path) -> None:
     done = CliRunner().invoke(cancel_command, ["--runs-dir", str(tmp_path / "runs"), "41"])
     assert isinstance(done.exception, NotFound)
     assert done.exception.what == "job 41 has ended already"
-    assert [str(each) for each in done.exception.remedies] == ["runner status 41"]
+    assert [str(remedy) for remedy in done.exception.remedies] == ["runner status 41"]
 
 
 def test_nothing_is_cancelled_without_a_word_from_the_user(tmp_path: Path) -> None:
     a_run(tmp_path / "job-1", "41", "")
     done = CliRunner().invoke(cancel_command, ["--runs-dir", str(tmp_path)])
     assert isinstance(done.exception, UsageError)
-    assert [str(each) for each in done.exception.remedies] == ["runner cancel 41"]
+    assert [str(remedy) for remedy in done.exception.remedies] == ["runner cancel 41"]
 
 
 EARLY = """

@@ -214,4 +214,4 @@ def test_modules_of_other_names_are_imported_but_no_leftovers(
 def test_only_what_the_user_asked_for_is_imported() -> None:
     item = {"metadata": {"name": "a", "version": "1"}, "download_info": {"url": "u"}}
     text = json.dumps({"install": [{**item, "requested": True}, item]})
-    assert [one.requested for one in pip.additions(text)] == [True, False]
+    assert [addition.requested for addition in pip.additions(text)] == [True, False]

@@ -197,7 +197,7 @@ def builder(made: BuildPlan) -> Builder:
 
 
 def needed(made: BuildPlan) -> list[str]:
-    return [one.name for one in builder(made).steps() if one.needed]
+    return [step.name for step in builder(made).steps() if step.needed]
 
 
 def test_everything_is_made_the_first_time(tmp_path: Path) -> None:
@@ -287,10 +287,10 @@ def test_a_folder_is_as_private_as_the_umask(tmp_path: Path, mask: int, mode: in
 def test_a_file_or_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "file"
     atomic.write_text(path, "whole")
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     with pytest.raises(KeyError):
         stopped(atomic.new_folder(tmp_path / "folder"))
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_results_that_no_build_used_for_a_month_are_removed(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_writing(
     with pytest.raises(SystemFault) as raised, disk_space.writing(Path(path)):
         raise OSError(number, words)
     assert (raised.value.what, raised.value.evidence) == (what, words)
-    assert [str(each) for each in raised.value.remedies] == ([remedy] if remedy else [])
+    assert [str(suggestion) for suggestion in raised.value.remedies] == ([remedy] if remedy else [])
 
 
 def test_what_is_no_error_of_writing_stays() -> None:

@@ -178,7 +178,7 @@ def test_a_group_with_others_in_it_is_warned_of(
     monkeypatch.setattr("grp.getgrgid", lambda gid: found)
     (folder / name).chmod((folder / name).stat().st_mode | stat.S_IWGRP)
     assert nodes() == 3
-    told = "".join(str(each.message) for each in recwarn.list)
+    told = "".join(str(warning.message) for warning in recwarn.list)
     assert (f"the group {group} may write" in told) is warned
     assert ("runner config trust" in told) is warned
 

@@ -56,5 +56,5 @@ def test_archives_of_any_bytes_stay_in_their_folder(tmp_path: Path, content: byt
     path.write_bytes(content)
     with suppress(RunnerError):
         fetch.unpack(path, tmp_path / "out")
-    assert {each.name for each in tmp_path.iterdir()} <= {"out", "a.tar"}
-    assert not [each for each in tmp_path.rglob("*") if each.is_symlink()]
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"out", "a.tar"}
+    assert not [entry for entry in tmp_path.rglob("*") if entry.is_symlink()]

@@ -66,7 +66,8 @@ ALONE = [record(0, size=1, local_size=1, cross_size=1) for _ in range(4)]
 SWAPPED = [*ranks()[:3], record(3, local_rank=0)]
 # torch.distributed has no cross ranks.
 WITHOUT_CROSS = [
-    {name: value for name, value in one.items() if not name.startswith("cross")} for one in ranks()
+    {name: value for name, value in rank.items() if not name.startswith("cross")}
+    for rank in ranks()
 ]
 UNEVEN = [record(0, size=3), record(1, size=3, cross_size=1), record(2, size=3, local_size=1)]
 

@@ -71,7 +71,7 @@ def test_without_an_output_it_is_named_after_what_is_added(base: str, tmp_path: 
         "my.sif": build_and_record.definition_of(on_top),
         "torch-extra.sif": build_and_record.definition_of(added),
     }
-    assert {name: each.output for name, each in made.items()} == {
+    assert {name: definition.output for name, definition in made.items()} == {
         name: tmp_path / name for name in made
     }
     plain = build_and_record.definition_of(replace(on_top, origin=""))

@@ -47,7 +47,7 @@ def shim(tmp_path: Path, ranks: str, with_: str, trainer: str, *arguments: str) 
 )
 def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
     chosen = parse_ranks(text)
-    assert (None if chosen is None else {rank for one in chosen for rank in one}) == expected
+    assert (None if chosen is None else {rank for part in chosen for rank in part}) == expected
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "0,,1", "0;1"])
@@ -100,7 +100,7 @@ def test_the_chosen_rank_runs_under_its_tool_and_words_stay_as_they_are(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     got = [
-        json.loads(one.partition("got ")[2]) for one in done.stdout.splitlines() if "got " in one
+        json.loads(line.partition("got ")[2]) for line in done.stdout.splitlines() if "got " in line
     ]
     assert sorted(got) == [["0", HOSTILE], ["1", HOSTILE]]
     (written,) = (tmp_path / "profile").iterdir()
@@ -119,8 +119,8 @@ def test_a_tool_that_is_not_there_ends_the_rank_before_the_training(tmp_path: Pa
     host = os.uname().nodename
     said = f"--profile-with: no no-such-tool on the PATH of the image on {host}"
     assert said in done.stdout
-    records = [json.loads(one.read_text()) for one in (tmp_path / "failures").glob("rank-*.json")]
-    assert said in {one.get("error", "").partition("error: ")[2] for one in records}
+    records = [json.loads(path.read_text()) for path in (tmp_path / "failures").glob("rank-*.json")]
+    assert said in {record.get("error", "").partition("error: ")[2] for record in records}
 
 
 def test_signals_reach_the_trainer_and_not_its_profiler(tmp_path: Path, tool: Path) -> None:

@@ -101,8 +101,10 @@ def test_a_conversation_gets_what_it_asks_for_however_the_bytes_come(pieces: lis
             connection.hear(piece)
     said = b"".join(pieces)
     assert b"".join(heard) + bytes(connection.unread) == said
-    assert all(one.endswith(b"\0\0") and one.index(b"\0\0") == len(one) - 2 for one in heard[::2])
-    assert all(len(one) == 3 for one in heard[1::2])
+    assert all(
+        part.endswith(b"\0\0") and part.index(b"\0\0") == len(part) - 2 for part in heard[::2]
+    )
+    assert all(len(part) == 3 for part in heard[1::2])
 
 
 def test_hub_and_proxy_serve_on_after_anything() -> None:
@@ -117,4 +119,4 @@ def test_hub_and_proxy_serve_on_after_anything() -> None:
                 sock.sendall(data)
 
     say()
-    assert [one["problem"] for one in together([rank, world.proxy(1)])] == [None, None]
+    assert [answer["problem"] for answer in together([rank, world.proxy(1)])] == [None, None]

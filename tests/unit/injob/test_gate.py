@@ -277,7 +277,7 @@ def test_a_report_tells_how_many_processes_of_its_task_are_to_follow() -> None:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state, process=process)
     reports.tell(inbox.name, inbox.token, "mpi4py", reports.CALLED, process=3)
     inbox.read()
-    assert [one.fields["entering"] for one in inbox.unread_reports()] == [1, 0]
+    assert [report.fields["entering"] for report in inbox.unread_reports()] == [1, 0]
 
 
 def test_an_init_that_failed_before_does_not_hide_the_world(tmp_path: Path) -> None:

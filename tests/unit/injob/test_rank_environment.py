@@ -109,7 +109,7 @@ def crowded() -> Iterator[None]:
 def test_ranks_meet_where_descriptors_are_above_1023() -> None:
     world = World(2)
     stores = [world.proxy(rank) for rank in range(2)]
-    assert [one["problem"] for one in together(stores)] == [None, None]
+    assert [answer["problem"] for answer in together(stores)] == [None, None]
     assert stores[1].sock.fileno() > SELECT
     request(stores[0], "PUT", f"{stores[0].prefix}global/0", b"\0value")
     request(stores[1], "PUT", f"{stores[1].prefix}global/1", b"\0value")

@@ -198,16 +198,16 @@ def three() -> list[Proxy]:
 
 def test_ranks_meet_and_learn_their_places(three: list[Proxy]) -> None:
     heard = together(three)
-    assert [one["problem"] for one in heard] == [None, None, None]
-    places = [one["answer"]["place"] for one in heard]
+    assert [answer["problem"] for answer in heard] == [None, None, None]
+    places = [answer["answer"]["place"] for answer in heard]
     assert [tuple(place.values()) for place in places] == [(0, 2, 0, 2), (1, 2, 0, 1), (0, 1, 1, 2)]
 
 
 def leave_lists(proxies: list[Proxy], more: int = 0) -> None:
     """Leave each rank's list of addresses: 10 times its own number, and the reader's, and more."""
     for rank, proxy in enumerate(proxies):
-        others = [other for other in range(len(proxies)) if other != rank]
-        value = b"".join(address(10 * rank + other + more) for other in others)
+        others = [reader for reader in range(len(proxies)) if reader != rank]
+        value = b"".join(address(10 * rank + reader + more) for reader in others)
         assert request(proxy, "PUT", f"{proxy.prefix}global/{rank}", value)[0] == 200
 
 
@@ -216,7 +216,9 @@ def test_lists_reach_all_in_the_part_that_is_needed(three: list[Proxy]) -> None:
     for more in (0, 100):  # the second time after hvd.shutdown()
         together(three)
         leave_lists(three, more)
-        lists = [[ask(one, f"{one.prefix}global/{rank}")[1] for rank in range(3)] for one in three]
+        lists = [
+            [ask(proxy, f"{proxy.prefix}global/{rank}")[1] for rank in range(3)] for proxy in three
+        ]
         assert lists[0][1:] == [address(10 + more) + nothing, address(20 + more) + nothing]
         assert lists[1][::2] == [address(1 + more) + nothing, nothing + address(21 + more)]
         assert lists[2][:2] == [nothing + address(2 + more), nothing + address(12 + more)]
@@ -232,10 +234,10 @@ def test_a_rank_makes_one_request_for_all_lists() -> None:
     before = world.hub.received
     leave_lists(proxies)
     for rank, proxy in enumerate(proxies):
-        for other in range(8):
-            assert ask(proxy, f"{proxy.prefix}global/rank_{other}")[0] == 404
-            if other != rank:
-                assert ask(proxy, f"{proxy.prefix}global/{other}")[0] == 200
+        for writer in range(8):
+            assert ask(proxy, f"{proxy.prefix}global/rank_{writer}")[0] == 404
+            if writer != rank:
+                assert ask(proxy, f"{proxy.prefix}global/{writer}")[0] == 200
         assert request(proxy, "DELETE", f"{proxy.prefix}global/{rank}")[0] == 200
     assert world.hub.received - before == 8
 
@@ -340,7 +342,7 @@ def test_the_hub_serves_on_after_odd_lists() -> None:
     for slot in (0, 1, 7):
         link.send(Frame(f"LIST odd/{slot}", address(slot) * 2))
     answers = [link.receive() for _ in range(3)]
-    assert [len(zlib.decompress(one.value)) for one in answers] == 3 * [3 * hub_state.SIZE]
+    assert [len(zlib.decompress(frame.value)) for frame in answers] == 3 * [3 * hub_state.SIZE]
 
 
 @pytest.mark.parametrize("said", [b"5", b"{}", b"[" * 100_000])
@@ -635,8 +637,8 @@ OWN = [
 
 def test_interfaces_of_this_host() -> None:
     found = own_addresses()
-    assert ("lo", "127.0.0.1") in [(one.name, one.address) for one in found]
-    assert all(is_loopback(one.address) == (one.name == "lo") for one in found)
+    assert ("lo", "127.0.0.1") in [(interface.name, interface.address) for interface in found]
+    assert all(is_loopback(interface.address) == (interface.name == "lo") for interface in found)
 
 
 def test_where_rank_0_listens() -> None:

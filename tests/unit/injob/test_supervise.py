@@ -61,10 +61,10 @@ def test_every_record_has_the_fields_of_its_kind() -> None:
 def test_one_task_of_a_node_speaks_for_it_whichever_comes_first(tmp_path: Path) -> None:
     me = task.read("srun", FIRST)
     asked = [replace(me, host=host, local_rank=rank) for host in ("n1", "n2") for rank in (1, 0)]
-    assert [failures.speaks(one, str(tmp_path)) for one in asked] == [True, False] * 2
+    assert [failures.speaks(rank_task, str(tmp_path)) for rank_task in asked] == [True, False] * 2
     nowhere = str(tmp_path / "file")
     Path(nowhere).touch()
-    assert [failures.speaks(one, nowhere) for one in asked] == [False, True] * 2
+    assert [failures.speaks(rank_task, nowhere) for rank_task in asked] == [False, True] * 2
 
 
 def test_no_failure_is_on_record_before_the_node_has_been_spoken_for(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_ranks_are_added_up_by_node() -> None:
     assert (first.memory_peak_bytes, first.memory_limit_bytes) == (4 * GB, 8 * GB)
     assert first.gpus == gpus, "a GPU that two ranks see is one"
     assert first.sampler_share == pytest.approx(0.002)
-    assert [one.cpus for one in first.of_ranks] == [4, 4], "they share eight"
+    assert [usage.cpus for usage in first.of_ranks] == [4, 4], "they share eight"
     assert (second.host, second.cpus, second.memory_limit_bytes) == ("n2", 4, None)
 
 
@@ -107,7 +107,9 @@ FEWER = {use_summary.IDLE_CPUS: {"cpus-per-task": 2}}
 def test_a_rank_with_idle_cpus_is_found(
     seen: dict[str, Any], expected: dict[str, dict[str, int]]
 ) -> None:
-    assert {one.id: one.options for one in use_summary.findings([node(**seen)])} == expected
+    assert {
+        finding.id: finding.options for finding in use_summary.findings([node(**seen)])
+    } == expected
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_memory_near_its_limit_is_found(
         memory_limit_of=limit_of,
     )
     found = use_summary.findings([seen, replace(seen, host="n2")])
-    assert [one.options for one in found] == ([] if options is None else [options])
+    assert [finding.options for finding in found] == ([] if options is None else [options])
     if found:
         assert use_summary.sentence(found[0]).startswith("n1 and 1 more nodes: 7.5 GiB of 8.0 GiB")
 
@@ -181,7 +183,7 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
     records.keep(str(tmp_path), USE, value, in_result="use")
     read = resource_use.of_run(paths)
     assert read is not None
-    assert [one.host for one in read.nodes] == ["n1", "n2"]
+    assert [node_usage.host for node_usage in read.nodes] == ["n1", "n2"]
     assert json.loads((tmp_path / "result.json").read_text()) == {
         "accuracy": 0.5,
         "use": json.loads((tmp_path / "use.json").read_text()),

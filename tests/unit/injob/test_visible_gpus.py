@@ -59,7 +59,7 @@ def test_each_rank_has_its_own(
         patched.setattr(visible_gpus, "_list", lambda: listed)
         patched.setattr(visible_gpus, "CAPABILITIES", "/nowhere")
         own = [visible_gpus.of_rank(rank, ranks, env) for rank in range(ranks)]
-    assert own == [{"CUDA_VISIBLE_DEVICES": each} for each in expected] or [{}] * ranks == own
+    assert own == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in expected] or [{}] * ranks == own
     assert bool(expected) is bool(own[0])
 
 

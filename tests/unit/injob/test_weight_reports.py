@@ -90,8 +90,8 @@ def last(rank: int, sum_: int, optimizer: str = "torch 0", **more: Any) -> dict[
 
 def heard(*reports: dict[str, Any]) -> WeightReports:
     all_ = WeightReports()
-    for one in reports:
-        all_.hear(one)
+    for report in reports:
+        all_.hear(report)
     return all_
 
 
@@ -121,10 +121,13 @@ def test_an_optimizer_of_one_rank_alone_is_not_compared() -> None:
 
 def test_optimizers_are_matched_by_when_they_began_else_from_the_last() -> None:
     def of(rank: int, *began: int, shapes: int = 1) -> list[OptimizerReport]:
-        return [OptimizerReport(rank, shapes=shapes, first=one) for one in began]
+        return [OptimizerReport(rank, shapes=shapes, first=step) for step in began]
 
     def pairs(*lists: list[OptimizerReport]) -> list[list[int | None]]:
-        return [[one.first for _, one in sorted(each.items())] for each in matched(lists)]
+        return [
+            [optimizer.first for _, optimizer in sorted(by_rank.items())]
+            for by_rank in matched(lists)
+        ]
 
     assert pairs(of(0, 0, 0), of(1, 0, 0)) == [[0, 0], [0, 0]]
     assert pairs(of(0, 0, 4, 9), of(1, 4)) == [[4, 4], [0], [9]]
@@ -137,15 +140,15 @@ def test_inner_loops_are_left_to_each_rank() -> None:
     outer = [last(rank, 1, steps=9) for rank in (0, 1)]
     inner = [last(rank, 5 + rank, "torch 1", beside={"torch 0": 3}) for rank in (0, 1)]
     assert heard(*outer, *inner).verdict(over=True)[0].result is WeightResult.EQUAL
-    later = [{**one, "beside": {"torch 0": 9}} for one in inner]
+    later = [{**report, "beside": {"torch 0": 9}} for report in inner]
     assert heard(*outer, *later).verdict(over=True)[0].result is WeightResult.DIFFERENT
 
 
 def test_of_thousands_of_equal_optimizers_little_is_kept() -> None:
     gone = [last(rank, 1, gone=True) for rank in (0, 1)]
     reports = heard(*gone)
-    kept = [one for ranks in reports.reports.values() for one in ranks.values()]
-    assert not any(one.checks[END].values for one in kept)
+    kept = [report for ranks in reports.reports.values() for report in ranks.values()]
+    assert not any(report.checks[END].values for report in kept)
     assert reports.verdict(over=True)[0].result is WeightResult.EQUAL
 
 

@@ -22,7 +22,9 @@ TRACED = [1, *range(FIRST_COMPARED, LAST_TRACED + 1)]
 
 def check(*parameters: float) -> WeightSums:
     """One of parameters with ten values each, whose checksums are those of the first."""
-    return WeightSums([hash(one) for one in parameters], [[one, *[0.5] * 9] for one in parameters])
+    return WeightSums(
+        [hash(value) for value in parameters], [[value, *[0.5] * 9] for value in parameters]
+    )
 
 
 def report(
@@ -51,14 +53,14 @@ def pair(
     *traces: dict[int, int], last: tuple[WeightSums, ...] = (), every: int = 1
 ) -> list[OptimizerReport]:
     ends = last or [None] * len(traces)
-    return [report(rank, one, end, every) for rank, (one, end) in enumerate(zip(traces, ends))]
+    return [report(rank, trace, end, every) for rank, (trace, end) in enumerate(zip(traces, ends))]
 
 
 def told(reports: list[OptimizerReport], **more: Any) -> list[OptimizerReport]:
     """The reports, of which some fields are given for each rank."""
     return [
-        replace(one, **{name: values[rank] for name, values in more.items()})
-        for rank, one in enumerate(reports)
+        replace(report, **{name: values[rank] for name, values in more.items()})
+        for rank, report in enumerate(reports)
     ]
 
 
@@ -103,7 +105,7 @@ def test_weights_that_never_were_equal_are_different_ones_before_the_end() -> No
         told(pair(SAME, OTHER), moments=(MOMENTS, LATER)),
         # Nobody counts what mpi4py exchanges.
         told(pair(SAME, OTHER), moments=(UNKNOWN, UNKNOWN)),
-        [replace(one, sharded="") for one in pair(SAME, dict(SAME))],
+        [replace(report, sharded="") for report in pair(SAME, dict(SAME))],
     ],
 )
 def test_nothing_is_said_before_the_end_as_long_as_all_can_be_right(
@@ -189,42 +191,42 @@ CASES = {
     "rounding": (pair(SHORT, SHORT_OTHER, last=ROUNDED), WeightResult.NOT_CHECKED, "rounding only"),
     "a rank made no step": (pair(SAME, SAME)[:1], WeightResult.NOT_CHECKED, "rank 1 made no step"),
     "sharded": (
-        [replace(one, sharded="sharded (FSDP)") for one in pair(SAME, OTHER, last=UNEQUAL)],
+        [replace(report, sharded="sharded (FSDP)") for report in pair(SAME, OTHER, last=UNEQUAL)],
         WeightResult.NOT_CHECKED, "sharded (FSDP)",
     ),
     "pipelines of equal layers": (
-        [replace(one, may_differ="isend()") for one in pair(SAME, OTHER, last=UNEQUAL)],
+        [replace(report, may_differ="isend()") for report in pair(SAME, OTHER, last=UNEQUAL)],
         WeightResult.NOT_CHECKED, "isend()",
     ),
     "other layers on each rank": (
-        [replace(one, shapes=one.rank) for one in pair(SAME, OTHER, last=UNEQUAL)],
+        [replace(report, shapes=report.rank) for report in pair(SAME, OTHER, last=UNEQUAL)],
         WeightResult.NOT_CHECKED, "different parameters",
     ),
     "the best checkpoint on rank 0": (
-        [replace(one, changed=one.rank == 0) for one in pair(SAME, SAME, last=UNEQUAL)],
+        [replace(report, changed=report.rank == 0) for report in pair(SAME, SAME, last=UNEQUAL)],
         WeightResult.EQUAL, "after 65 steps",
     ),
     "a rank with more data": (pair(SAME, {**SAME, 67: 1}, last=ENDS), WeightResult.EQUAL, ""),
     "two groups, each equal": (
-        [replace(one, group=(0, 1) if one.rank < 2 else (2, 3))
-         for one in pair(SAME, SAME, OTHER, OTHER, last=(*ENDS, *UNEQUAL[1:] * 2))],
+        [replace(report, group=(0, 1) if report.rank < 2 else (2, 3))
+         for report in pair(SAME, SAME, OTHER, OTHER, last=(*ENDS, *UNEQUAL[1:] * 2))],
         WeightResult.NOT_CHECKED, "equal within each of 2 process groups",
     ),
     "two groups, one unequal": (
-        [replace(one, group=(0, 1) if one.rank < 2 else (2, 3))
-         for one in pair(SAME, SAME, SAME, OTHER, last=(*ENDS, *UNEQUAL))],
+        [replace(report, group=(0, 1) if report.rank < 2 else (2, 3))
+         for report in pair(SAME, SAME, SAME, OTHER, last=(*ENDS, *UNEQUAL))],
         WeightResult.DIFFERENT, "differs",
     ),
     "the same losses": (
-        [replace(one, losses=(3.0, 2.0, 1.0)) for one in pair(SAME, SAME, last=ENDS)],
+        [replace(report, losses=(3.0, 2.0, 1.0)) for report in pair(SAME, SAME, last=ENDS)],
         WeightResult.COPIES, "after 66 steps",
     ),
     "other losses": (
-        [replace(one, losses=(3.0, 2.0, one.rank)) for one in pair(SAME, SAME, last=ENDS)],
+        [replace(report, losses=(3.0, 2.0, report.rank)) for report in pair(SAME, SAME, last=ENDS)],
         WeightResult.EQUAL, "",
     ),
     "losses that stay as they are": (
-        [replace(one, losses=(0.0, 0.0, 0.0)) for one in pair(SAME, SAME, last=ENDS)],
+        [replace(report, losses=(0.0, 0.0, 0.0)) for report in pair(SAME, SAME, last=ENDS)],
         WeightResult.EQUAL, "",
     ),
 }  # fmt: skip
@@ -260,7 +262,7 @@ def test_processors_of_two_models_may_differ_in_the_last_bits() -> None:
     apart = (check(1.0, 2.0), check(1.0, 2.001))
     reports = pair(SHORT, SHORT_OTHER, last=apart)
     assert judge(reports, 2, over=True).result is WeightResult.DIFFERENT
-    mixed = [replace(one, processor=f"model {one.rank}") for one in reports]
+    mixed = [replace(report, processor=f"model {report.rank}") for report in reports]
     assert judge(mixed, 2, over=True).result is WeightResult.NOT_CHECKED
 
 

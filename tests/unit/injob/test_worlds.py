@@ -31,8 +31,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_verdict_on_worlds(name: str) -> None:
     tasks, members, state, why = CASES[name]
-    verdict = judge({Membership(*one) for one in members}, tasks)
+    verdict = judge({Membership(*member) for member in members}, tasks)
     assert verdict.state is state, verdict
     assert why in verdict.why
-    while_some_enter = judge({Membership(*one) for one in members}, tasks, entering=2)
+    while_some_enter = judge({Membership(*member) for member in members}, tasks, entering=2)
     assert while_some_enter.state is (OPEN if state is RIGHT else state)

@@ -104,7 +104,7 @@ STARTS = ("began", "ended", "step", "time", "x")
 def test_a_record_of_starts(tmp_path: Path, lines: list[dict[str, object]]) -> None:
     paths = JobPaths(tmp_path)
     for path in (paths.starts, paths.metrics):
-        path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+        path.write_text("".join(json.dumps(record) + "\n" for record in lines))
     with contextlib.suppress(*files.DAMAGED):
         for start in script_starts.of_run(paths):
             assert span(start.ended - start.began)

@@ -57,7 +57,7 @@ def test_a_job_that_is_being_signalled_or_queued_again_has_not_ended(
     monkeypatch.setattr(job_status, "SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(job_status, "SECONDS_BETWEEN_QUESTIONS", 0.0)
     end = "42|COMPLETED|None|1||0:07|1:00|N/A|\n"
-    said = [f"42|{each}|None|1||0:07|1:00|N/A|\n" for each in ("RUNNING", word, "PENDING")]
+    said = [f"42|{state}|None|1||0:07|1:00|N/A|\n" for state in ("RUNNING", word, "PENDING")]
     answers = iter([*said, end])
     monkeypatch.setattr(shell, "run", lambda argv, env: Result(0, next(answers), ""))
     seen = [status.state for (status,) in job_status.until_end([(paths, job)])]

@@ -87,7 +87,10 @@ def test_the_command_line_reads_a_job_of_the_api_launched_in_a_thread() -> None:
         ("--epochs", "5"),
         "env",
     )
-    assert {each.name for each in typed.settings if each.origin == FLAG} == {*HERE, "nodes"}
+    assert {setting.name for setting in typed.settings if setting.origin == FLAG} == {
+        *HERE,
+        "nodes",
+    }
     assert job.wait() is JobState.COMPLETED
 
 
@@ -199,7 +202,9 @@ def test_keywords_and_options_have_the_same_types(folder: Path) -> None:
     )
     assert plan.spec.resources.time == "30"
     assert plan.spec.binds[0].source == str(folder)
-    given = {each.name: each.value for each in plan.spec.settings if each.origin == FLAG}
+    given = {
+        setting.name: setting.value for setting in plan.spec.settings if setting.origin == FLAG
+    }
     typed = {"time": "30", "bind": str(folder), "stall-after": 60, "env": "THREADS=4"}
     assert given == {**HERE, **typed}
     assert set(given) <= set(config.KINDS)

@@ -95,7 +95,7 @@ def test_an_image_that_is_not_built_is_planned_from_its_definition_and_lock(
 ) -> None:
     made = accepted("torch_mnist", dry_run=True, image=name)
     assert made.spec.image.fact("horovod.version") == "0.28.1"
-    (warning,) = (each for each in made.warnings if each.id == "image-not-built")
+    (warning,) = (warning for warning in made.warnings if warning.id == "image-not-built")
     assert brings in warning.remedies[0].text
 
 
@@ -194,16 +194,16 @@ def test_the_plan_of_many_ranks_has_them() -> None:
 def test_a_job_of_another_site_is_shown_and_nothing_built_for_it() -> None:
     """Typed without --dry-run the line would be refused, after a build of minutes."""
     error = refused(image="horovod_cpu.sif", site="neuron")
-    (line,) = [suggest.text(each, CommandLine("launch")) for each in error.remedies]
+    (line,) = [suggest.text(remedy, CommandLine("launch")) for remedy in error.remedies]
     assert line == "runner launch --dry-run --comment pytorch"
 
 
 def test_an_image_in_a_store_keeps_the_gpus_of_its_file() -> None:
     """Nobody reads the labels there: the job would get no GPUs."""
     error = refused("torch_mnist", image="horovod_gpu.sif", site="perlmutter", nodes=2)
-    options = [dict(each.options) for each in error.remedies]
-    assert [each["gpus-per-node"] for each in options] == ["4"]
-    assert [each["image"] for each in options] == ["docker:REGISTRY/horovod_gpu:1"]
+    options = [dict(remedy.options) for remedy in error.remedies]
+    assert [changed["gpus-per-node"] for changed in options] == ["4"]
+    assert [changed["image"] for changed in options] == ["docker:REGISTRY/horovod_gpu:1"]
 
 
 def test_an_image_to_be_built_where_nodes_see_it(
@@ -216,7 +216,7 @@ def test_an_image_to_be_built_where_nodes_see_it(
     program(folder / "bin/sinfo", "echo 'all*|4|8|(null)|1:00:00|9|(null)'")
     error = refused("torch_mnist", image="horovod_cpu.sif", runs_dir="/shared/runs")
     typed = CommandLine("launch", (Given("image", "horovod_cpu.sif"),), trainer="torch_mnist")
-    lines = [suggest.text(each, typed) for each in error.remedies]
+    lines = [suggest.text(remedy, typed) for remedy in error.remedies]
     assert lines[0] == (
         "runner build cpu --output /shared/scratch/horovod_cpu.sif && "
         "runner launch --image /shared/scratch/horovod_cpu.sif torch_mnist"

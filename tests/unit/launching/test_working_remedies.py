@@ -37,7 +37,7 @@ def typed(**flags: Any) -> CommandLine:
 def kept(*remedies: Remedy, **flags: Any) -> list[str]:
     error = Refused("it cannot work", "", list(remedies))
     working_remedies.keep(error, typed(**flags))
-    return [str(each) for each in error.remedies]
+    return [str(remedy) for remedy in error.remedies]
 
 
 def test_from_another_folder_relative_names_are_others(folder: Path) -> None:
@@ -90,7 +90,7 @@ def test_all_squashfs_files_are_unpacked_before_a_launch_that_mounts_none(
 
 def test_other_settings_are_planned_by_the_solver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     line = typed(nodes=2, launcher="srun")
-    flags = {each.name: each.value for each in line.settings}
+    flags = {setting.name: setting.value for setting in line.settings}
     made = gather.plan("train.py", (), flags, True, Listener())
     assert made.instead[0] == change(nodes=1, ntasks=2, launcher="local")
 

@@ -68,7 +68,7 @@ def test_the_first_bad_code_is_the_groups_and_who_was_cancelled_has_not_failed(
     statuses = [GOOD, Status(JobState.CANCELLED), BAD, BAD]
     group = run_group.ended(runs, statuses)
     assert group.exit_code == 86
-    assert [each.job.id for each in group.explained] == ["42_2", "42_3"]
+    assert [run.job.id for run in group.explained] == ["42_2", "42_3"]
     assert "boom" in str(group.explained[0].explanation)
     assert run_group.ended(runs[2:], statuses[2:]).exit_code == 7
     assert run_group.ended(runs[:1], [GOOD]) == run_group.GroupEnd(0, 0, [])
@@ -77,7 +77,7 @@ def test_the_first_bad_code_is_the_groups_and_who_was_cancelled_has_not_failed(
 def test_of_many_that_failed_the_first_are_explained(tmp_path: Path) -> None:
     group = run_group.ended(together(tmp_path, *[""] * 5), [GOOD, *[BAD] * 4])
     assert group.failed == 4
-    assert [each.job.id for each in group.explained] == ["42_1", "42_2", "42_3"]
+    assert [run.job.id for run in group.explained] == ["42_1", "42_2", "42_3"]
 
 
 def test_the_odd_result_of_one_run_hides_no_other(tmp_path: Path) -> None:

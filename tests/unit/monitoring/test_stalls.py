@@ -305,7 +305,7 @@ def test_steps_of_pytorchs_optimizers_are_counted(tmp_path: Path) -> None:
         "open('started', 'w').close()\ntime.sleep(60)\n"
     )
     with shim(tmp_path, trainer):
-        assert [one.steps for one in sample(tmp_path)] == [300]
+        assert [rank.steps for rank in sample(tmp_path)] == [300]
 
 
 def test_a_file_that_took_the_place_of_the_memory_is_not_written(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ open('started', 'w').close()
 time.sleep(60)
 """
     with shim(tmp_path, trainer):
-        assert [one.stacks for one in sample(tmp_path)] == [()]
+        assert [rank.stacks for rank in sample(tmp_path)] == [()]
         assert (tmp_path / "data").read_bytes() == b""
 
 

@@ -96,7 +96,7 @@ def test_steps_count_the_nodes_that_an_allocation_gives() -> None:
     assert made.resources.nodes == 3
     chosen = {choice.id: choice for choice in made.choices}
     assert chosen[ChoiceId.NETWORK_INTERFACES].value == "detected on the nodes"
-    assert "NCCL_NET" in {each.name for each in made.variables}
+    assert "NCCL_NET" in {variable.name for variable in made.variables}
     assert made.ssh
     assert ChoiceId.SSH in chosen
     assert "3 nodes on nfs4" in chosen[ChoiceId.STAGE_IMAGE].reason

@@ -132,7 +132,7 @@ def test_how_many(flags: dict[str, Any], trainer: Trainer, many: bool, gpus: int
 def test_what_is_typed_is_not_changed(flags: dict[str, Any], gpus: str | None, ranks: int) -> None:
     made = plan({"nodes": 2, **flags})
     assert requested(made) == (gpus, ranks)
-    assert not [each for each in made.warnings if each.id == "gpu-image-on-cpus"]
+    assert not [warning for warning in made.warnings if warning.id == "gpu-image-on-cpus"]
     assert made.resources.gres == (None if flags.get("gres") == "gpu:0" else flags.get("gres"))
 
 
@@ -303,7 +303,7 @@ def test_the_site_s_own_number_gives_way_to_zero() -> None:
     flags = {"nodes": 2, "account": "p", "gpus-per-node": "0", "ntasks-per-node": 1}
     made = plan(flags, of_profile("polaris"))
     assert requested(made) == (None, 1)
-    assert not [each for each in made.warnings if "GPU" in each.what]
+    assert not [warning for warning in made.warnings if "GPU" in warning.what]
 
 
 def test_a_site_that_wants_the_type_is_refused_with_a_line_for_each() -> None:
@@ -443,7 +443,7 @@ def test_a_cpu_image_asks_for_nothing() -> None:
 
 def test_a_cpu_image_where_the_site_s_settings_ask_for_gpus() -> None:
     (refusal,) = plan({"nodes": 2, "account": "p"}, of_profile("polaris"), CPU).refusals
-    assert [str(one) for one in refusal.remedies][1] == "--gpus-per-node 0"
+    assert [str(remedy) for remedy in refusal.remedies][1] == "--gpus-per-node 0"
 
 
 def test_one_process_that_trains_no_network_gets_none() -> None:

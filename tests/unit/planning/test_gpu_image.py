@@ -178,14 +178,14 @@ def test_the_doctor_names_the_image_for_this_machine(
     monkeypatch.setattr(check_gpus, "architecture", lambda: "amd64")
     listed = Answer("nvidia-smi -L", f"GPU 0: {device} (UUID: GPU-7ae3)\n")
     (found,) = [
-        each
-        for each in check_gpus.check(check_gpus.Gpu(driver, listed, "", built))
-        if each.name == "image"
+        finding
+        for finding in check_gpus.check(check_gpus.Gpu(driver, listed, "", built))
+        if finding.name == "image"
     ]
     assert says in found.what
     assert device in found.evidence
     if next_step is not None:
-        assert [str(each) for each in found.remedies] == next_step
+        assert [str(remedy) for remedy in found.remedies] == next_step
     else:
         assert "compute capability 6.0" in found.evidence
         assert "runner build --from" in str(found.remedies[0])

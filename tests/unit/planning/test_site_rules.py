@@ -258,7 +258,9 @@ def test_the_sites_variables() -> None:
         spec = job(profile, **asked)
         return site_rules.variables(spec, decided(spec), profile)
 
-    found = {one.name: (one.value, one.where) for one in variables(gpus_per_node="4")}
+    found = {
+        variable.name: (variable.value, variable.where) for variable in variables(gpus_per_node="4")
+    }
     assert found["FI_MR_CACHE_MONITOR"] == ("userfaultfd", "job")
     assert found["CUDA_VISIBLE_DEVICES"] == ("3,2,1,0", "image")
     others: tuple[dict[str, Any], ...] = (
@@ -268,7 +270,7 @@ def test_the_sites_variables() -> None:
         {},
     )
     for part in others:
-        names = {one.name for one in variables(**part)}
+        names = {variable.name for variable in variables(**part)}
         assert "CUDA_VISIBLE_DEVICES" not in names
 
 

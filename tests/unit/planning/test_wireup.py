@@ -185,7 +185,7 @@ def test_what_a_launcher_with_ranks_of_its_own_cannot_do(
 ) -> None:
     spec = replace(SPEC, launcher=LauncherName.TORCHRUN, resources=resources, **changes)
     refusals = planned(spec, SITE, image=OPENMPI).refusals
-    assert remedy in [str(one) for refusal in refusals for one in refusal.remedies]
+    assert remedy in [str(offered) for refusal in refusals for offered in refusal.remedies]
 
 
 def test_such_a_launcher_has_no_controller_and_no_pmi() -> None:

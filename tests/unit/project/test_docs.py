@@ -50,7 +50,7 @@ def parse(words: list[str]) -> dict[str, object]:
     command: click.Command = cli
     context = click.Context(cli)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        takes_words = any(isinstance(each, click.Argument) for each in command.params)
+        takes_words = any(isinstance(parameter, click.Argument) for parameter in command.params)
         if takes_words and words[0] not in command.commands:  # runner build cpu
             break
         _, found, words = command.resolve_command(context, words)
@@ -168,7 +168,9 @@ def command_named(name: str) -> click.Command | None:
 def options_of(name: str) -> list[str]:
     command = command_named(name)
     parameters = command.params if command else []
-    return [word for each in parameters for word in (*each.opts, *each.secondary_opts)]
+    return [
+        word for parameter in parameters for word in (*parameter.opts, *parameter.secondary_opts)
+    ]
 
 
 def test_every_site_has_such_a_table() -> None:

@@ -58,6 +58,6 @@ def test_faults_have_names_of_their_own_and_stand_in_groups() -> None:
     assert of_ranks
     assert of_nodes
     faults = in_order()
-    assert len({each.name for each in faults}) == len(faults)
-    groups = [each.group for each in faults]
+    assert len({fault.name for fault in faults}) == len(faults)
+    groups = [fault.group for fault in faults]
     assert groups == sorted(groups, key=GROUPS.index)

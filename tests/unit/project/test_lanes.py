@@ -19,7 +19,7 @@ def test_the_test_of_a_mechanism_is_there(mechanism: str) -> None:
     file, *names = MECHANISMS[mechanism].partition("[")[0].split("::")
     tree: ast.AST = ast.parse((REAL / file).read_text(encoding="utf-8"))
     for name in names:
-        named = [each for each in ast.iter_child_nodes(tree) if isinstance(each, NAMED)]
-        known = {each.name: each for each in named}
+        named = [node for node in ast.iter_child_nodes(tree) if isinstance(node, NAMED)]
+        known = {node.name: node for node in named}
         assert name in known, f"{file} has no {name}"
         tree = known[name]

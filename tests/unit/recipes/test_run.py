@@ -546,7 +546,7 @@ def test_files_are_replaced_whole_or_not_at_all(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="disk full"):
         checkpoints.write_atomically(path, b"new")
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [
         ("result.json", b"old")
     ]
 

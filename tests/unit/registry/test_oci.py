@@ -59,9 +59,9 @@ def test_a_layer_of_the_same_files_is_the_same(tmp_path: Path) -> None:
     assert first.tar == f"sha256:{hashlib.sha256(gzip.decompress(raw)).hexdigest()}"
     with tarfile.open(tmp_path / "layer") as tar:
         found = {member.name: member for member in tar}
-    assert {(each.uid, each.gid, each.uname, each.mtime % 1) for each in found.values()} == {
-        (0, 0, "", 0)
-    }
+    assert {
+        (member.uid, member.gid, member.uname, member.mtime % 1) for member in found.values()
+    } == {(0, 0, "", 0)}
     assert found["opt/a"].mode == 0o640
     assert (found["opt/closed"].mode, found["opt/closed/file"].mode) == (0o111, 0)
     assert found["opt/hard"].islnk()

@@ -114,7 +114,7 @@ def test_the_hosts_library_path_is_made_on_the_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize("forced", [True, False])
 def test_values_of_variables_stay_as_they_are(forced: bool) -> None:
     values = {f"V{number}": text for number, text in enumerate(HOSTILE)}
-    variables = tuple(Variable(*each, "", Where.JOB, forced) for each in values.items())
+    variables = tuple(Variable(*pair, "", Where.JOB, forced) for pair in values.items())
     made = replace(scripts.jobs()["neuron"], variables=variables)
     text = "\n".join(f"export {name}={words}" for name, words in environment.exports(made, "/r"))
     show = "\n".join((text, *(f'printf "%s\\0" "${name}"' for name in values)))

@@ -16,7 +16,7 @@ LONG: dict[str, Any] = {"epoch_seconds": 10.0}
 
 def told(runs: Sequence[Measured], repeats: int = 3) -> dict[str, str]:
     """Return the warnings by id."""
-    return {each.id: each.what for each in cautions.cautions(summaries(runs), repeats)}
+    return {caution.id: caution.what for caution in cautions.cautions(summaries(runs), repeats)}
 
 
 def good(ranks: int, rate: float, **more: Any) -> list[Measured]:

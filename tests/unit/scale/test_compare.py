@@ -125,10 +125,10 @@ def test_runs_are_ordered_by_what_they_reached_and_keep_the_order_in_which_they_
     compared = [compare.of_run(*run, Status(JobState.COMPLETED)) for run in runs]
     by_loss = compare.compare(compared, None)
     assert by_loss.metric == "loss"
-    assert [each.run for each in by_loss.runs] == ["t-1", "t-2", "t-3"]
-    assert [each.run for each in by_loss.ordered] == ["t-2", "t-3", "t-1"]
+    assert [row.run for row in by_loss.runs] == ["t-1", "t-2", "t-3"]
+    assert [row.run for row in by_loss.ordered] == ["t-2", "t-3", "t-1"]
     by_rate = compare.compare(compared, "samples_per_s")
-    assert [each.run for each in by_rate.ordered] == ["t-1", "t-3", "t-2"]
+    assert [row.run for row in by_rate.ordered] == ["t-1", "t-3", "t-2"]
 
 
 def test_programs_read_the_runs_as_they_were_named_and_the_best() -> None:

@@ -60,7 +60,7 @@ def test_of_runs_without_a_number_none_is_the_best(tmp_path: Path) -> None:
     for (paths, _), loss in zip(runs, (0.5, 0.3)):
         paths.result.write_text(json.dumps({"loss": loss}))
     ranked = ranking.ranked(run_group.results(runs, stands), None)
-    assert [each.job.varied["--lr"] for each in ranked.ordered] == ["2", "1"]
+    assert [result.job.varied["--lr"] for result in ranked.ordered] == ["2", "1"]
     assert ranked.best is ranked.ordered[0]
     assert (ranked.varied, ranked.metric) == (["--lr"], "loss")
 

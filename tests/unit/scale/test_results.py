@@ -84,7 +84,10 @@ def test_json_has_all_of_it() -> None:
 
 def test_published_numbers_have_sources_and_doubts() -> None:
     known = known_references()
-    assert all(each.source and len(each.ranks) == len(each.efficiency) for each in known.values())
+    assert all(
+        reference.source and len(reference.ranks) == len(reference.efficiency)
+        for reference in known.values()
+    )
     neuron = known["neuron-tensorflow"]
     assert neuron.efficiency == pytest.approx((1, 8081 / 1054 / 4, 8081 / 604 / 8))
     assert "191% at its best" in neuron.doubt or "192% at its best" in neuron.doubt

@@ -30,7 +30,7 @@ def paths(tmp_path: Path) -> StudyPaths:
 
 
 def stands(paths: StudyPaths, asked: StudyRequest = ASKED.question) -> dict[str, PointState]:
-    return {each.point.key: each.state for each in study.statuses(paths, asked, {})}
+    return {status.point.key: status.state for status in study.statuses(paths, asked, {})}
 
 
 def test_a_run_is_measured_from_what_it_left(tmp_path: Path) -> None:
@@ -110,7 +110,9 @@ def test_a_failure_says_who_it_was(paths: StudyPaths) -> None:
     run.failures.mkdir()
     record = {"rank": 1, "host": "n2", "exit_code": 1, "message": "ValueError: bad", "time": 1}
     (run.failures / "rank-1.json").write_text(json.dumps(record))
-    found = {each.point.key: each.reason for each in study.statuses(paths, ASKED.question, {})}
+    found = {
+        status.point.key: status.reason for status in study.statuses(paths, ASKED.question, {})
+    }
     assert found["1n-gloo-r1"] == "rank 1@n2: ValueError: bad"
 
 

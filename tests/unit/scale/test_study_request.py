@@ -29,7 +29,7 @@ def test_other_sizes_are_refused(text: str) -> None:
 
 def test_every_combination_is_a_variant() -> None:
     found = variants(["controller=gloo,mpi", "trainer=torch_mnist,torch_lm"])
-    assert [each.label for each in found] == [
+    assert [variant.label for variant in found] == [
         "gloo torch_mnist", "gloo torch_lm", "mpi torch_mnist", "mpi torch_lm",
     ]  # fmt: skip
     assert dict(found[1].settings) == {"controller": "gloo", "trainer": "torch_lm"}

@@ -38,7 +38,7 @@ def _remembered(calls: Path) -> Path:
 
 def test_the_second_answer_is_the_first_one(calls: Path) -> None:
     first = probe.ask_slurm(COMMANDS, 10)
-    assert [each.out for each in first] == [
+    assert [answer.out for answer in first] == [
         "sinfo says --noheader\n",
         "scontrol says show config\n",
     ]

@@ -105,7 +105,7 @@ class TestScripts:
         given = (Given("requeue", True), Given("signal", 60, PROJECT), Given("signal", 30))
         typed = replace(made, spec=replace(made.spec, settings=given))
         warned = session_script.of(typed, "/").warnings
-        assert [each.what.split()[0] for each in warned] == ["--requeue", "--signal"]
+        assert [warning.what.split()[0] for warning in warned] == ["--requeue", "--signal"]
 
     def test_the_served_one_has_no_token(self) -> None:
         text = session_script.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")

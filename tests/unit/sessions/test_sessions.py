@@ -117,8 +117,8 @@ def profile_of(run: JobPaths) -> None:
 def test_a_profile_of_tensorflows_is_something_to_show(folder: Path) -> None:
     first = run("a-1", image=str(folder / "sandbox"))
     profile_of(first)
-    said = [each.what for each in tensorboard("a-1", scheduler="pbs").job.plan.warnings]
-    assert not [what for what in said if "has written nothing" in what]
+    said = [warning.what for warning in tensorboard("a-1", scheduler="pbs").job.plan.warnings]
+    assert not [sentence for sentence in said if "has written nothing" in sentence]
 
 
 def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> None:
@@ -131,7 +131,7 @@ def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> 
     seen = {BindMount(str(paths.root), str(paths.root), read_only=True) for paths in made.runs}
     assert made.runs == (first, second)
     assert seen <= set(plan.binds)
-    assert [each.what for each in plan.warnings][:1] == [
+    assert [warning.what for warning in plan.warnings][:1] == [
         "a-1 has written nothing for TensorBoard so far"
     ]
 

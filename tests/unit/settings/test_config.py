@@ -76,8 +76,8 @@ def test_a_module_takes_the_place_of_a_sites_of_its_name(
     ]
     merged = config.merge(layers)
     assert merged.get("module") == loaded
-    assert sorted(str(each.value) for each in merged.given) == sorted(loaded)
-    assert [each.value for each in merged.given if each.origin == FLAG] == mine
+    assert sorted(str(setting.value) for setting in merged.given) == sorted(loaded)
+    assert [setting.value for setting in merged.given if setting.origin == FLAG] == mine
 
 
 @pytest.mark.parametrize(

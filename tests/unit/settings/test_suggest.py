@@ -179,7 +179,7 @@ def test_one_line_mends_all_faults() -> None:
     ]
 
     def offered(refusals: list[Diagnosis]) -> list[str]:
-        return [suggest.text(each, before) for each in search.combined(refusals)]
+        return [suggest.text(remedy, before) for remedy in search.combined(refusals)]
 
     assert offered(refusals) == ["cd /scratch/ada && runner launch --comment pytorch t"]
     assert offered(refusals[2:]) == ["cd /scratch/ada && runner launch --mem 4G t"]
@@ -244,5 +244,5 @@ def test_who_types_a_secret_is_told_how_not_to(tmp_path: Path) -> None:
 
 def test_secrets_on_the_command_line_are_named_without_their_values() -> None:
     given = ("MY_TOKEN=abc", "COLOUR=blue", "API_KEY", "PASSWORD=a=b")
-    line = CommandLine(settings=tuple(Given("env", each) for each in given))
+    line = CommandLine(settings=tuple(Given("env", variable) for variable in given))
     assert line.secrets == ["MY_TOKEN", "PASSWORD"]

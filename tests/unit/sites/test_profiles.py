@@ -258,7 +258,7 @@ def test_every_value_of_a_site_has_the_file_that_brings_it(tmp_path: Path) -> No
     text = 'base = "neuron"\ntitle = "Mine"\n[launch]\npartition = "own"\n'
     source = '[sources."launch.partition"]\ntext = "the manual"\ndate = "2026-01-02"\n'
     path, env = write(tmp_path, "mine", text + source), environment(tmp_path)
-    own = {each.key: each for each in load.values(load.profile("mine", env), env)}
+    own = {value.key: value for value in load.values(load.profile("mine", env), env)}
     partition, scheduler = own["launch.partition"], own["scheduler"]
     assert (partition.value, partition.source.text, partition.file) == (
         "own",
