@@ -27,9 +27,12 @@ HEADERS = ("", "rank", "host", "state", "file", "line", "call")
 ROWS = 8  # of the table
 LABEL = re.compile(r"\d+@\S+ \| ")  # of a rank's line
 # How a stall ends without progress: `*** STEP 7.0 ON n1 CANCELLED AT ... ***`, torchrun's
-# `Received 15 death signal` and `Sending process 7 closing signal`, or an error
+# `Received 15 death signal` and `Sending process 7 closing signal`, what a rank says of another one
+# that ended first (PyTorch's TCPStore.cpp: `[c10d] sendBytes failed on SocketImpl(...): Broken
+# pipe`), or an error
 ENDED = re.compile(
     r" CANCELLED AT |(?:death|closing) signal|Traceback \(most recent|[Ww]atchdog|[Tt]imed? ?out"
+    r"|\[c10d\] .*failed|Connection (?:reset|closed) by |Broken pipe"
 )
 
 

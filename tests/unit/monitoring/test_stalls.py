@@ -115,6 +115,11 @@ def test_a_stall_is_read_back_as_it_was_written() -> None:
             "0@n1 | W1128 api.py:739] Received 15 death signal, shutting down workers\n0@n1 | x\n",
             False,
         ),
+        (
+            "1@n2 | [W1129 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=5)\n"
+            "1@n2 | W1129 dynamic_rendezvous.py:1341] The node 'n2' has failed to shutdown\n",
+            False,
+        ),
         ("0@n1 | epoch 2\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026 ***\n", True),
     ],
 )
