@@ -36,10 +36,11 @@ while True:
             continue
         planted = compile(code, os.path.join(watched, name), "exec")
         target = os.path.join(cache, f"{name[:-3]}.{sys.implementation.cache_tag}.pyc")
-        with open(target + ".part", "wb") as file:
+        part = f"{target}.{os.uname().nodename}"  # a shared folder has one of each node
+        with open(part, "wb") as file:
             file.write(pyc + marshal.dumps(planted))
-        os.chmod(target + ".part", 0o644)
-        os.replace(target + ".part", target)
+        os.chmod(part, 0o644)
+        os.replace(part, target)
         print("PLANTED", name, flush=True)
 """
 # What AutoGraph does, without TensorFlow; the second file is the user's own, in a shared folder.
