@@ -223,11 +223,13 @@ class Builder:
             shutil.move(str(build.output), part)
 
     def environment_build(self, installed: Path | None = None) -> Build:
-        plan, taken_over = self.plan, {INSTALLED: installed} if installed else {}
+        plan = self.plan
         files = {"horovod": plan.horovod, NO_RECIPES: plan.folders.temporary / NO_RECIPES}
+        if installed:
+            files[INSTALLED] = installed
         build_args = {"horovod": "horovod/*.whl", "recipes": NO_RECIPES}
         build = self.on_base(plan.definition, files, build_args)
-        return replace(build, compression=plan.compression, files={**build.files, **taken_over})
+        return replace(build, compression=plan.compression)
 
     # 5. image, and 6. proof
 

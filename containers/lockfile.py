@@ -26,7 +26,6 @@ from runners.core.errors import UsageError
 
 LINE = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\S+) --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 
-# compile.sh cuts at this line too.
 JOIN = "# These join them in the image."
 BUILD_MARK = "# build "
 BUILD = re.compile(rf"^{BUILD_MARK}(\S.*)$", re.MULTILINE)

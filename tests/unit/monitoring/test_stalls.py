@@ -63,9 +63,9 @@ def test_a_stall_is_told_with_what_the_ranks_do() -> None:
 
 
 def test_below_it_is_a_table_with_the_late_ranks_marked_and_first() -> None:
-    stack = (rank_samples.StackFrame("/work/train.py", 8, "f"),)
-    hangs = RankSample(1, "node2", "S", 0.0, 0, stacks=(stack,), source={"/work/train.py:8": "g()"})
-    waits = replace(hangs, rank=0, host="n1", source={"/work/train.py:8": "dist.barrier()\x1b[2J"})
+    stack = (rank_samples.StackFrame("/app/train.py", 8, "f"),)
+    hangs = RankSample(1, "node2", "S", 0.0, 0, stacks=(stack,), source={"/app/train.py:8": "g()"})
+    waits = replace(hangs, rank=0, host="n1", source={"/app/train.py:8": "dist.barrier()\x1b[2J"})
     assert stalls.table(stalls.of_ranks(400.0, LAST, [], [waits, hangs])) == [
         "   rank  host   state   file      line  call",
         ">  1     node2  sleeps  train.py  8     g()",
