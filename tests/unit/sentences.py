@@ -24,7 +24,7 @@ from runners.core.version import __version__
 PAGE = Path(__file__).parent / "sentences.txt"
 ERRORS = "# What commands refuse, and what plans warn of\n\n"
 EXPLAINED = "\n# What explain says\n\n"
-ROOMS = ("launching", "planning", "settings")
+USED = "from .. import sentences"  # in each module whose tests compare ids
 FOLDER = re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+")
 JOB = re.compile(r"\blocal-\d+(-\d+)?")  # of this machine, by its process
 recorded: set[str] | None = None  # while the page is written
@@ -70,14 +70,15 @@ def _known() -> frozenset[str]:
 
 
 def write() -> None:
-    """Write the page: what the tests of these rooms and the cases of `explain` say now."""
+    """Write the page: what the tests that compare ids and the cases of `explain` say now."""
     from tests.unit import sentences  # the module that the tests import, which this one is not
 
     from .explain.sentences import page
 
     sentences.recorded = set()
-    folders = [str(PAGE.parent / room) for room in ROOMS]
-    if code := pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *folders]):
+    modules = sorted(PAGE.parent.glob("*/test_*.py"))
+    comparing = [str(module) for module in modules if USED in module.read_text(encoding="utf-8")]
+    if code := pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *comparing]):
         sys.exit(code)
     text = ERRORS + "".join(sorted(sentences.recorded)) + EXPLAINED + page()
     PAGE.write_text(text, encoding="utf-8")
