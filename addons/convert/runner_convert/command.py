@@ -73,15 +73,15 @@ def convert_command(
 
 
 def _batch(text: str, file: Path, check: bool, as_json: bool) -> None:
-    from .batch_scripts import report
+    from .batch_scripts import script_report
 
     if check:
-        findings = report.check(text, str(file))
-        value: Any = report.findings_as_json(findings)
-        lines = report.findings_as_text(findings)
+        findings = script_report.check(text, str(file))
+        value: Any = script_report.findings_as_json(findings)
+        lines = script_report.findings_as_text(findings)
     else:
-        made = report.convert(text, str(file))
-        value, lines = report.as_json(made), report.as_text(made)
+        made = script_report.convert(text, str(file))
+        value, lines = script_report.as_json(made), script_report.as_text(made)
     if as_json:
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     for line in () if as_json else lines:

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from runners.core.site import Profile
 from runners.sites import load
 
-from . import environment, logs, programs, resources, trainer
+from . import logs, programs, resources, software_environment, trainer_arguments
 from .commands import OF_LOGIN
 from .compound_commands import LOOP
 from .draft import TO_FILL_IN, LaunchLine
-from .environment import PLAIN
+from .environment_variables import them
 from .programs import HELPERS, PLACING, PREPARING, STARTERS
 from .script import MODULES, Script
+from .software_environment import PLAIN
 from .step import JobStep, Layer, does_more, hidden_agents, is_part, shell_scripts
 from .unwrap import unwrap
-from .variables import them
 from .words import ENVIRONMENT
 
 OF_ARRAY = re.compile(r"\$\{?(SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX|PBS_ARRAYID)\b(?!:?-)")
@@ -32,8 +32,8 @@ def draft(script: Script, step: JobStep) -> LaunchLine:
     launch, command = LaunchLine(step.line), step.command
     profile = _site(launch, script)
     resources.add(launch, script.job, step)
-    environment.add(launch, script, step, profile)
-    trainer.add(launch, script.job, step)
+    software_environment.add(launch, script, step, profile)
+    trainer_arguments.add(launch, script.job, step)
     logs.add(launch, script, step)
     _of_agent(launch, step)
     problems = [*_problems(step)]
@@ -96,7 +96,7 @@ def _of_agent(draft: LaunchLine, step: JobStep) -> None:
     if agent.name == "torch.distributed.launch" and not agent.has("use-env"):
         draft.lose(agent.line, "--local_rank, which it gives to the script: read LOCAL_RANK")
     for command in step.inner if agent and not direct else ():
-        has_agent = unwrap(command).agent or environment.activated(command)
+        has_agent = unwrap(command).agent or software_environment.activated(command)
         if does_more(command) and command.name != "cd" and not has_agent:
             draft.lose(command.line, f"{command.text}: not run on each node")
     for command in step.inner if agent and direct and step.lead else ():

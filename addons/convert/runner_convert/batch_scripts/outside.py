@@ -12,10 +12,10 @@ from ..line_diagnosis import LineDiagnosis
 from .commands import Command
 from .compound_commands import LOOP
 from .draft import NOT_CARRIED_OVER, TO_LOOK_AT, note
-from .environment import CONDAS
 from .programs import CLUSTERS, FILTERS, HARMLESS, HELPERS, LOOKING, OF_SHELL, TOOLS, is_python
-from .rules.slurm import secrets
+from .rules.secret_in_script import secrets
 from .script import MODULES, Script
+from .software_environment import CONDAS
 from .step import ASKING, JobStep, is_part, runs_python, shell_scripts
 from .unwrap import unwrap
 from .words import BRANCH, COMMAND, RUN, Word

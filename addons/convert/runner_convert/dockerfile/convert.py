@@ -15,8 +15,8 @@ from runners.core.errors import UsageError
 
 from ..line_diagnosis import LineDiagnosis
 from .copies import USER_BASE
+from .definition_quoting import OF_BASE, PLACEHOLDER, placeholder, with_arguments
 from .parse import SHELL, Instruction, pairs, parse, plain, shell, words
-from .quoting import OF_BASE, PLACEHOLDER, placeholder, with_arguments
 from .reader import OF_SHELL
 from .runs import Runs
 from .sections import sections

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from .copy_sources import GIT, Sources, globbed
+from .definition_quoting import OF_BASE, with_arguments
 from .parse import Instruction, shell, words
-from .quoting import OF_BASE, with_arguments
-from .sources import GIT, Sources, globbed
 from .stage import STAGED, Stage
 
 USER_BASE = re.compile(r"^/\S*/\.local/?(?=\s)")  # what pip's --user fills in a builder's home

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..line_diagnosis import LineDiagnosis
+from .definition_quoting import OF_BASE, OPEN, PLACEHOLDER, placeholder
 from .ignore import Ignored
 from .parse import Instruction, plain
-from .quoting import OF_BASE, OPEN, PLACEHOLDER, placeholder
 from .stage import Stage, note
-from .variables import apply, substitute
+from .variable_substitution import apply, substitute
 
 OF_SHELL = ("UID", "EUID", "PPID")  # read-only in bash, which fails where sh is bash
 NO_VALUE = "write the value into the definition"

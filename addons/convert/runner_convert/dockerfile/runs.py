@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Mapping
 
 from .copies import Copies
+from .definition_quoting import NO_TEXT, PLACEHOLDER, joined, quoted, with_arguments
 from .parse import HEREDOC, SHELL, Instruction
-from .quoting import NO_TEXT, PLACEHOLDER, joined, quoted, with_arguments
 from .relative import takes_files
 from .stage import STAGED
-from .variables import Resolve, apply, substitute
+from .variable_substitution import Resolve, apply, substitute
 
 # A list of commands, or one that changes the shell it runs in.
 LIST = re.compile(r"&&|\|\||[;&|(){}`]|\n|\bif\b|\bfor\b|\bwhile\b|\bcase\b")

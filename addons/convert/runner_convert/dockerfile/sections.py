@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .copies import COPY
-from .quoting import joined, with_arguments
+from .copy_sources import TAKE
+from .definition_quoting import joined, with_arguments
 from .runs import MOUNT
-from .sources import TAKE
 from .stage import BARE, STAGED, Stage
 
 # Prints the home of a user, by name or number: in Docker what follows USER has it as HOME.

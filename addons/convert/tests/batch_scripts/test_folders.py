@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .scripts import line
+from .read_script import line
 
 BEGIN = "#SBATCH --nodes=1\n"
 COUNTS = "--nodes 1 --ntasks 1 --runtime none"

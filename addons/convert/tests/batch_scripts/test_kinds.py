@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from runner_convert.batch_scripts import report
+from runner_convert.batch_scripts import script_report
 from runner_convert.batch_scripts.programs import PLACE
 from runners.settings.config_files import read_toml
 
-from .scripts import line, read
+from .read_script import line, read
 
 KINDS: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("kinds.toml"))
 
@@ -19,7 +19,7 @@ KINDS: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("kinds.tom
 def faults(kind: str, case: dict[str, Any]) -> list[str]:
     """Return what the output lacks, or has though it should not."""
     script = "#!/bin/bash\n" + case["text"].replace("$HEAD", KINDS[kind]["head"].strip()) + "\n"
-    said = "\n".join(report.as_text(read(script)))
+    said = "\n".join(script_report.as_text(read(script)))
     missing = [f"lacks {text!r}" for text in case["right"] if text not in said]
     wrong = [f"has {text!r}" for text in case["wrong"] if text in said]
     return [f"{case['name']}: {', '.join([*missing, *wrong])}\n{said}"] if missing + wrong else []

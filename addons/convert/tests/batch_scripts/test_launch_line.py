@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runner_convert.batch_scripts import report, script
+from runner_convert.batch_scripts import script, script_report
 from runners.cli.train.launch import launch_command
 
-from .scripts import line, lines, read, said
+from .read_script import line, lines, read, said
 
 HEAD = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n"
 IN_HEAD = "--nodes 2 --ntasks-per-node 4"
@@ -2022,14 +2022,14 @@ def test_an_environment_definition_file(tmp_path: Path) -> None:
     )
     (tmp_path / "e.toml").write_text(table, encoding="utf-8")
     text = "srun --environment=./e.toml python t.py"
-    made = report.make(script.load(text, str(tmp_path / "job.sh")))
+    made = script_report.make(script.load(text, str(tmp_path / "job.sh")))
     assert made.drafts[0].text == (
         "runner launch --image '<image>' --bind $SCRATCH:/s --bind /a:/b:ro "
         "--env A=1 -- bash -c 'cd /w && exec python t.py'"
     )
     assert [note.what[:11] for note in made.notes["not-carried-over"]] == ["annotations"]
     (tmp_path / "e.toml").write_text(f'base_environment = "x"\n{table}', encoding="utf-8")
-    made = report.make(script.load(text, str(tmp_path / "job.sh")))
+    made = script_report.make(script.load(text, str(tmp_path / "job.sh")))
     assert "--image '<image of ./e.toml>'" in made.drafts[0].text
 
 

@@ -10,7 +10,7 @@ from runner_convert.batch_scripts.rules import RULES
 from runners.core.site import Partition, Profile, Rules, Site
 from tests import documents
 
-from .scripts import codes, found, read
+from .read_script import codes, found, read
 
 CLUSTER = Site(partitions=(Partition("short", time_limit="1-00:00:00", default=True),))
 GPUS = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"

@@ -9,9 +9,9 @@ import pytest
 
 from runner_convert.dockerfile.convert import convert
 from runner_convert.dockerfile.copies import COPY
+from runner_convert.dockerfile.copy_sources import TAKE
 from runner_convert.dockerfile.parse import pairs, parse
 from runner_convert.dockerfile.sections import HOME, OPEN_HOMES
-from runner_convert.dockerfile.sources import TAKE
 from runners.core.errors import Refused, UsageError
 
 WHOLE = """\

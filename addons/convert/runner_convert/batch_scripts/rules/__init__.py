@@ -7,7 +7,16 @@ from runners.core.remedy import advice
 
 from ...line_diagnosis import LineDiagnosis
 from ..script import Script
-from . import containers, places, ranks, rendezvous, slurm  # noqa: F401  they note their rules
+from . import (  # noqa: F401  they note their rules
+    addresses_and_ports,
+    containers,
+    rank_placement,
+    rank_variables,
+    sbatch_directives,
+    secret_in_script,
+    shell_mistakes,
+    srun_options,
+)
 from .rule import RULES
 
 __all__ = ["RULES", "findings"]

@@ -1,15 +1,13 @@
-"""Rules about ranks: how many are started, where, and whether they find each other."""
+"""Rules about how many ranks are started, and on which nodes and GPUs."""
 
 from __future__ import annotations
-
-import re
 
 from runners.core.text import count
 
 from ..counts import ranks_of_agent, starts
 from ..directives import Directives
 from ..script import Script
-from ..step import JobStep, Layer, is_part, runs_python
+from ..step import JobStep, Layer, runs_python
 from .rule import Places, rule
 
 REMOTE = ("ssh", "pdsh", "clush", "pbsdsh", "parallel", "srun", "mpirun", "mpiexec")
@@ -188,50 +186,3 @@ def _is_local(starter: Layer) -> bool:
     told = starter.has("hostfile", "host-discovery-script", "config-file")
     nodes = {part.partition(":")[0] for part in starter.text("H", "hosts").split(",")}
     return starter.name == "horovodrun" and not told and nodes <= {"", "localhost", "127.0.0.1"}
-
-
-@rule
-def no_rank_variables(script: Script) -> Places:
-    for step in script.steps:
-        if step.starter.name == "srun":
-            yield from _same_node_number(script, step)
-            yield from _same_rank(script, step)
-        elif script.job.scheduler == "pbs" and step.starter.name == "mpiexec":
-            yield from _none_by_pals(step)
-
-
-def _same_node_number(script: Script, step: JobStep) -> Places:
-    number = step.agent.get("node-rank", "machine-rank")
-    static = step.agent.text("rdzv-backend") in ("", "static") and not is_part(step)
-    several = (step.starter.count("nodes") or script.job.nodes or 1) > 1
-    if number and number.known == "0" and static and several:
-        what = "the node's number is that of the script's shell: each node takes itself for 0"
-        yield number.line, what, "srun bash -c '... --node_rank=$SLURM_NODEID ...'"
-
-
-def _same_rank(script: Script, step: JobStep) -> Places:
-    if 1 in (script.job.tasks, step.starter.count("ntasks")):
-        return
-    rank = step.command.exports.get("RANK")
-    if rank and rank.known == "0" and not sets_own_rank(step):
-        what = "RANK is that of the script's shell: each task takes itself for rank 0"
-        yield rank.line, what, "srun bash -c 'RANK=$SLURM_PROCID ...': each task sets its own"
-    words = " ".join(word.text for word in step.program)
-    if re.search(r" --rank[ =]0( |$)", words):
-        right = "bash -c '... --rank $SLURM_PROCID': each task has its own"
-        yield step.line, "--rank is that of the script's shell: 0 for each task", right
-
-
-def sets_own_rank(step: JobStep) -> bool:
-    rank = step.command.exports.get("RANK")
-    return bool(step.agent or step.shell or step.env.get("RANK", rank) != rank)
-
-
-def _none_by_pals(step: JobStep) -> Places:
-    files = [w.text for w in step.program if (w.known or "").endswith(".py")]
-    name = files[0].rpartition("/")[2].lower() if files else ""
-    known = sets_own_rank(step) or "RANK" in step.command.exports
-    if step.starter.get("ntasks-per-node") and not known and "ddp" in name and "mpi" not in name:
-        what = "PALS sets no RANK, WORLD_SIZE or MASTER_ADDR: DDP by env:// finds no world"
-        unless = f", unless {files[0]} sets them itself"
-        yield step.line, what + unless, "RANK=$PMI_RANK and so on for each rank, or torchrun"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from runner_convert.batch_scripts import report, rules, script
-from runner_convert.batch_scripts.report import ScriptReport
+from runner_convert.batch_scripts import rules, script, script_report
+from runner_convert.batch_scripts.script_report import ScriptReport
 from runners.core.site import Site
 
 NOWHERE = Site()
 
 
 def read(text: str, site: Site = NOWHERE) -> ScriptReport:
-    return report.make(script.load(text, "job.sh", site))
+    return script_report.make(script.load(text, "job.sh", site))
 
 
 def line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Rules about where ranks meet: addresses and ports."""
+"""Rules about where ranks meet: addresses, ports, and names of nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from .rule import Places, rule
 
 OF_ADDRESS = ("master-addr", "rdzv-endpoint", "main-process-ip")
 OF_PORT = ("master-port", "main-process-port")
+LOCAL = ("localhost", "127.0.0.1", "0.0.0.0")  # noqa: S104  nothing is bound
+# A node's name or address; names of placeholders, such as HOST, have capitals.
+NODE = re.compile(r"[a-z][a-z0-9-]*\d[a-z0-9.-]*|\d+(?:\.\d+){3}")
 FREE = "a port that the job reserves: runner launch does, or Slurm's --resv-ports"
 
 
@@ -103,3 +106,28 @@ def octal(script: Script) -> Places:
     for line in script.content.octal:
         what = "the last digits of the job's number are octal where they begin with 0, as 0089 does"
         yield line, what, "10#${SLURM_JOB_ID: -4}, or SLURM_JOB_ID % 10000"
+
+
+@rule
+def hosts_fixed(script: Script) -> Places:
+    if script.job.has("nodelist") or not script.job.scheduler:
+        return
+    for word in _addresses(script):
+        if NODE.fullmatch(word.known or "") and word.text not in LOCAL:
+            what = f"{word.text}: a node that the job need not get"
+            yield word.line, what, "the first node's name: scontrol show hostnames | head -n 1"
+    for step in script.steps:
+        for layer in (layer for layer in step.layers if layer.kind == "starter"):
+            names = ("nodelist",) if layer.name == "srun" else ("H", "host", "hosts")
+            for word in layer.values(*names):
+                nodes = {part.partition(":")[0] for part in (word.known or "").split(",")} - {""}
+                if nodes - {*LOCAL}:
+                    what = f"{word.text}: nodes that the job need not get"
+                    yield word.line, what, "leave it out, or take them from scontrol show hostnames"
+
+
+def _addresses(script: Script) -> Iterator[Word]:
+    """Yield where ranks are to meet, without the port."""
+    yield from script.values("MASTER_ADDR")
+    for step in script.steps:
+        yield from (word.split(":")[0] for word in step.agent.values(*OF_ADDRESS))

@@ -6,7 +6,7 @@ from textwrap import shorten
 
 from runners.core.command_line import without_secret
 
-from . import container, trainer
+from . import container, trainer_arguments
 from .directives import Directives
 from .draft import LaunchLine
 from .programs import CONTAINERS, PLACE
@@ -95,7 +95,7 @@ def _lost(step: JobStep, name: str, value: Word) -> str:
         return WHO_KNOWS[BRANCH]
     if name in OF_HOST and (name != "LD_PRELOAD" or step.image is not None):
         return f"the trainer gets that of the {'modules' if step.image is None else 'image'}"
-    if value.has(RUN) and step.agent and not trainer.without_agent(step):
+    if value.has(RUN) and step.agent and not trainer_arguments.without_agent(step):
         return "only the job knows it"
     return ""
 
@@ -136,10 +136,10 @@ def _variable(draft: LaunchLine, name: str, value: Word, in_container: bool) -> 
         if not value.pieces:
             draft.lose(value.line, f"{name}=: the trainer gets that of the modules")
         elif folders := _own_folders(name, value):
-            trainer.exports(draft, name, join(folders, ":", value.line))
+            trainer_arguments.exports(draft, name, join(folders, ":", value.line))
             _path_before(draft, name, value, in_container)
     else:
-        trainer.exports(draft, name, value)
+        trainer_arguments.exports(draft, name, value)
 
 
 def _path_before(draft: LaunchLine, name: str, value: Word, in_container: bool) -> None:

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 
 from runners.core.errors import Refused
 
+from .definition_quoting import HIDDEN, OPEN, PLACEHOLDER, with_arguments
 from .ignore import matches
 from .parse import Heredoc, Instruction
-from .quoting import HIDDEN, OPEN, PLACEHOLDER, with_arguments
 from .reader import Reader
 from .stage import STAGED, Stage
 

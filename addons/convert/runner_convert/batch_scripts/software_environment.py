@@ -7,14 +7,14 @@ from pathlib import Path
 
 from runners.core.site import Profile
 
-from . import container, modules, trainer, variables
+from . import container, environment_variables, modules, trainer_arguments
 from .commands import Command, exclude
 from .draft import MOVED, LaunchLine
+from .environment_variables import them
 from .modules import commands_before
 from .programs import APPTAINER, DOCKERS, FINDERS, GIVEN, HARMLESS, OF_COUNTS, PLACE
 from .script import MODULES, Script
 from .step import JobStep
-from .variables import them
 from .words import ENVIRONMENT, Word, compose, folder_before, join, literal, unknown
 
 PLAIN = {"mixed-precision", "no-local-rank", "no-ssh", "no-ssh-check", "ssh-port", "launcher"}
@@ -40,7 +40,7 @@ def add(draft: LaunchLine, script: Script, step: JobStep, profile: Profile | Non
         _first_on_path(draft, step)
     else:
         _environment(draft, script, step)
-    variables.add(draft, script, step)
+    environment_variables.add(draft, script, step)
     if step.remote:
         _not_handed_on(draft, script, step)
         return
@@ -76,7 +76,7 @@ def _not_handed_on(draft: LaunchLine, script: Script, step: JobStep) -> None:
 
 def _first_on_path(draft: LaunchLine, step: JobStep) -> None:
     """Put the environment of an agent in an image first on its PATH, or do without the agent."""
-    if not step.agent or trainer.without_agent(step):
+    if not step.agent or trainer_arguments.without_agent(step):
         return
     apptainer = step.container.name in APPTAINER
     sourced = [command.arguments[0] for command in step.inner if _sources(command)]
