@@ -83,16 +83,26 @@ def find_python(base: Base) -> Inside:
     """The Python that the base has. Refused when it has none, or no pip that can do this."""
     done = apptainer.ask(base.path, "sh", "-c", FIND, "sh", PROBE)
     if done.returncode == NO_PYTHON:
-        raise Refused(f"{base.path.name} has no Python to install packages into.\n{BY_DEFINITION}")
+        raise Refused(
+            f"{base.path.name} has no Python to install packages into.\n{BY_DEFINITION}",
+            id="base-without-python",
+        )
     if done.returncode:
-        raise SystemFault(f"the Python of {base.path.name} cannot be asked:\n{done.stderr.strip()}")
+        raise SystemFault(
+            f"the Python of {base.path.name} cannot be asked:\n{done.stderr.strip()}",
+            id="base-python-broken",
+        )
     inside = Inside(**json.loads(done.stdout.splitlines()[-1]))
     if not inside.pip:
-        raise Refused(f"{inside.python} in {base.path.name} has no pip.\n{BY_DEFINITION}")
+        raise Refused(
+            f"{inside.python} in {base.path.name} has no pip.\n{BY_DEFINITION}",
+            id="base-without-pip",
+        )
     if tuple(map(int, inside.pip.split(".")[:2])) < OLDEST_PIP:
         raise Refused(
             f"pip {inside.pip} in {base.path.name} cannot say what it would install; that needs"
-            f" {'.'.join(map(str, OLDEST_PIP))} or newer.\n{BY_DEFINITION}"
+            f" {'.'.join(map(str, OLDEST_PIP))} or newer.\n{BY_DEFINITION}",
+            id="base-pip-too-old",
         )
     return inside
 
@@ -161,7 +171,8 @@ class AddedPackages:
             if path in Path(self.inside.python).parents:
                 raise UsageError(
                     f"packages cannot be taken from {path}: in the image, its Python is below it.\n"
-                    "Name a folder of its own: --wheelhouse DIR"
+                    "Name a folder of its own: --wheelhouse DIR",
+                    id="wheelhouse-in-image",
                 )
         return sorted(path for path in paths if not str(path).startswith(f"{STAGE}/"))
 
@@ -173,7 +184,9 @@ class AddedPackages:
         additions = pip.additions((folder / "report.json").read_text(encoding="utf-8"))
         if not additions:
             base = self.base.path.name
-            raise Refused(f"{base} has everything in {self.name} already; nothing to add")
+            raise Refused(
+                f"{base} has everything in {self.name} already; nothing to add", id="nothing-to-add"
+            )
         return additions
 
     def _explained(self, error: RunnerError, log: Path) -> RunnerError:
@@ -188,9 +201,11 @@ class AddedPackages:
             listed = "\n".join(f"  {pin}" for pin in conflicting)
             base = self.base.path.name
             facts = {"wanted": self.name, "base": base, "held": listed, "evidence": evidence}
-            return Refused(CONFLICT.format(**facts))
+            return Refused(CONFLICT.format(**facts), id="packages-conflict")
         if any(words in text for words in BAD_FILE):
-            return UsageError(f"pip cannot read {self.name}:\n{evidence}")
+            return UsageError(
+                f"pip cannot read {self.name}:\n{evidence}", id="requirements-unreadable"
+            )
         if pin := pip.missing(text):
             return pip.NoFile.of(pin, self.source, evidence)
         return error

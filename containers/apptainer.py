@@ -49,10 +49,10 @@ APT_CONFIG = f'Acquire::https::CaInfo "{CA_FOLDER}/ca.crt";\n'
 def require() -> None:
     """Refused when there is no Apptainer, or it cannot run at all."""
     if shutil.which("apptainer") is None:
-        raise Refused(NO_APPTAINER)
+        raise Refused(NO_APPTAINER, id="apptainer-missing")
     done = subprocess.run(["apptainer", "--version"], capture_output=True, text=True)
     if done.returncode:
-        raise Refused(f"'apptainer --version' fails:\n{done.stderr.strip()}")
+        raise Refused(f"'apptainer --version' fails:\n{done.stderr.strip()}", id="apptainer-broken")
 
 
 def exec_argv(image: Path, *words: str) -> list[str]:

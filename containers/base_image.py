@@ -58,7 +58,12 @@ def find(name: str, architecture: str) -> BaseImage:
 
 def _unusable(name: str, reason: str, remedy: str = "ls -l FILE") -> UsageError:
     _, _, file = name.partition(":")
-    return UsageError(f"--base {name} cannot be used", reason, remedy.replace("FILE", file or "."))
+    return UsageError(
+        f"--base {name} cannot be used",
+        reason,
+        remedy.replace("FILE", file or "."),
+        id="base-unusable",
+    )
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -83,7 +83,9 @@ def with_definition(
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the definition {path}: {error}") from None
+        raise UsageError(
+            f"cannot read the definition {path}: {error}", id="definition-unreadable"
+        ) from None
     definition.check(text, path.name, build_args)
     if base:
         text = definition.with_definition(base, text, path.name)
@@ -174,7 +176,7 @@ def _test(target: DefinitionBuild, runtime: Apptainer, image: Path, log: Path) -
         return
     named = (sif.labels(image) or {}).get(definition.DIGEST_LABEL)
     if named != f"sha256:{target.base.digest}":
-        raise SystemFault(UNFINISHED.format(name=target.name))
+        raise SystemFault(UNFINISHED.format(name=target.name), id="definition-unfinished")
     # A %test of the definition takes the place of the base's.
     has_test = definition.has_test(target.text)
     script = apptainer.exec_argv(target.base.path, "cat", "/.singularity.d/test")

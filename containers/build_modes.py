@@ -78,7 +78,8 @@ def choose(environ: Mapping[str, str]) -> Mode:
             user=environ.get("USER", "this user"),
             evidence="\n".join(failed),
             command=remedy(settings(), environ.get("USER") or str(os.geteuid())),
-        )
+        ),
+        id="no-build-mode",
     )
 
 
@@ -169,5 +170,5 @@ def needs_emulation(wanted: str) -> bool:
     entries = [path.read_text() for path in BINFMT.glob("*qemu*")]
     if not any(text.startswith("enabled") and line.search(text) for text in entries):
         what = f"this machine, {architecture()}, runs no programs for {wanted}"
-        raise Refused(what, f"{BINFMT} has no {interpreter}", EMULATION)
+        raise Refused(what, f"{BINFMT} has no {interpreter}", EMULATION, id="emulation-missing")
     return True

@@ -211,7 +211,10 @@ def asked_level(option: int | None) -> int | None:
     """Return the level of zstd that the option or the variable asks for. Raises UsageError."""
     text = str(option or os.environ.get(PACK_LEVEL, ""))
     if text and not (text.isdecimal() and 1 <= int(text) <= STRONGEST_LEVEL):
-        raise UsageError(f"{PACK_LEVEL}={text}: not a level of zstd, 1 to {STRONGEST_LEVEL}")
+        raise UsageError(
+            f"{PACK_LEVEL}={text}: not a level of zstd, 1 to {STRONGEST_LEVEL}",
+            id="pack-level-invalid",
+        )
     return int(text) if text else None
 
 
@@ -260,7 +263,7 @@ def choose_base(choice: str, image: Image) -> BaseImage | None:
     """
     available = debian.available()
     if choice == "debian" and not available:
-        raise Refused(debian.NO_TOOL)
+        raise Refused(debian.NO_TOOL, id="mmdebstrap-missing")
     if choice == "debian" or (choice == "auto" and available):
         return None
     name = image.registry_base if choice == "auto" else choice

@@ -52,7 +52,7 @@ class Builder:
         runtime = Apptainer.here(plan.folders, options.ca, EPOCH, SLOW if emulated else {})
         shown.say(runtime.mode.said)
         if not plan.base and not runtime.mode.subordinate_ids:
-            raise Refused(debian.NO_IDS)
+            raise Refused(debian.NO_IDS, id="subordinate-ids-missing")
         return cls(plan, runtime, options)
 
     def run(self, steps: list[BuildStep], needs: Needs, shown: BuildProgress) -> None:
@@ -242,7 +242,10 @@ class Builder:
                 usable = append_trainers.for_frameworks(CHECKOUT, plan.frameworks)
                 self.apptainer.run(append_trainers.import_command(part, usable), log)
         except sif.SifError as error:
-            raise SystemFault(f"{plan.environment} is damaged: {error}\nRemove it.") from None
+            raise SystemFault(
+                f"{plan.environment} is damaged: {error}\nRemove it.",
+                id="built-environment-damaged",
+            ) from None
         sha256 = f"sha256:{digest.sha256(plan.output)}"
         build_record.write(plan.output, plan.key, sha256, plan.packed_level)
 

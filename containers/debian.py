@@ -58,7 +58,7 @@ def find_archive(environ: Mapping[str, str]) -> str:
     """Return the address of the archive to use. Raises Refused where this machine has none."""
     source = apt.archive(environ)
     if source is None:
-        raise Refused(NO_ARCHIVE)
+        raise Refused(NO_ARCHIVE, id="debian-archive-missing")
     return source.uri
 
 
@@ -107,7 +107,7 @@ def installed(layer: Path) -> dict[str, str]:
             if entry.name.lstrip("./") == "var/lib/dpkg/status" and entry.isfile():
                 stream = archive.extractfile(entry)
                 return parse_status(stream.read().decode() if stream else "")
-    raise SystemFault(f"{layer} has no list of Debian packages")
+    raise SystemFault(f"{layer} has no list of Debian packages", id="package-list-missing")
 
 
 def parse_status(text: str) -> dict[str, str]:
@@ -138,5 +138,8 @@ def check_versions(installed: Mapping[str, str], lock: Path, section: str, froze
     title = f"{len(differing)} Debian packages differ from {lock.name}:"
     text = "\n  ".join([title, first_few(differing, SHOWN, "\n  ")])
     if frozen:
-        raise SystemFault(f"{text}\n--frozen allows none of it. To renew the lock: make lock")
+        raise SystemFault(
+            f"{text}\n--frozen allows none of it. To renew the lock: make lock",
+            id="debian-not-as-locked",
+        )
     print(text, file=sys.stderr)

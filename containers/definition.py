@@ -114,7 +114,10 @@ def packages(definition: Path) -> list[str]:
     defaults = arguments(definition.read_text(encoding="utf-8"))
     names = defaults.get("packages", "").split()
     if not names:
-        raise UsageError(f"{definition.name} has no line 'packages=...' below %arguments")
+        raise UsageError(
+            f"{definition.name} has no line 'packages=...' below %arguments",
+            id="packages-argument-missing",
+        )
     return names
 
 
@@ -123,7 +126,8 @@ def check(text: str, name: str, build_args: Mapping[str, str]) -> None:
     if not any(line.lower().lstrip().startswith("bootstrap") for line in text.splitlines()):
         raise UsageError(
             f"{name} has no line 'Bootstrap: ...': it is not a definition file\n"
-            "Its first line is usually 'Bootstrap: docker'; the next 'From: debian:12-slim'."
+            "Its first line is usually 'Bootstrap: docker'; the next 'From: debian:12-slim'.",
+            id="bootstrap-missing",
         )
     for number, section, line in lines(text):
         where = f"{name}, line {number}"
@@ -142,9 +146,14 @@ def _check_heading(line: str, section: str, where: str) -> None:
                 "Every line that begins with % starts a section, also an indented one or one in a"
                 f" here-document. To write such a line: printf '%s\\n' '{line.strip()}'"
             )
-        raise UsageError(f"{where}: there is no section '{line.strip()}'\n  | {line}\n{near}")
+        raise UsageError(
+            f"{where}: there is no section '{line.strip()}'\n  | {line}\n{near}",
+            id="section-unknown",
+        )
     if section.startswith("app") and len(line.split()) < 2:
-        raise UsageError(f"{where}: %{section} needs the name of an app\n  | {line}")
+        raise UsageError(
+            f"{where}: %{section} needs the name of an app\n  | {line}", id="app-not-named"
+        )
 
 
 def _check_header(line: str, where: str) -> None:
@@ -154,11 +163,14 @@ def _check_header(line: str, where: str) -> None:
     if match is None:
         raise UsageError(
             f"{where}: neither 'Keyword: value' nor within a section\n  | {line}\n"
-            "A section starts with a line such as %post at the line's very beginning."
+            "A section starts with a line such as %post at the line's very beginning.",
+            id="header-malformed",
         )
     if match[1].lower() not in HEADERS:
         near = nearest(match[1].lower(), HEADERS)
-        raise UsageError(f"{where}: there is no keyword '{match[1]}'\n  | {line}\n{near}")
+        raise UsageError(
+            f"{where}: there is no keyword '{match[1]}'\n  | {line}\n{near}", id="keyword-unknown"
+        )
 
 
 def _check_arguments(text: str, name: str, build_args: Mapping[str, str]) -> None:
@@ -168,13 +180,15 @@ def _check_arguments(text: str, name: str, build_args: Mapping[str, str]) -> Non
         if word not in used:
             raise UsageError(
                 f"--build-arg {word}=...: {name} has no '{{{{ {word} }}}}'\n"
-                f"{nearest(word, used) or 'It takes none.'}"
+                f"{nearest(word, used) or 'It takes none.'}",
+                id="build-arg-unknown",
             )
     for number, line, word in uses:
         if word not in defaults and word not in build_args:
             raise UsageError(
                 f"{name}, line {number}: '{word}' has no value\n  | {line}\n"
-                f"Give one: --build-arg {word}=...; or a default below %arguments."
+                f"Give one: --build-arg {word}=...; or a default below %arguments.",
+                id="build-arg-missing",
             )
 
 
@@ -242,10 +256,14 @@ def with_definition(base: Base, text: str, name: str) -> str:
         raise UsageError(
             f"{name} has {len(headers)} stages, and --from replaces the base of one.\n"
             f"Write into it where the image belongs: 'Bootstrap: localimage', 'From: {base.path}',"
-            f" then: runner build {name}"
+            f" then: runner build {name}",
+            id="from-with-stages",
         )
     if set("#\n") & set(str(base.path)):
-        raise UsageError(f"--from {base.path}: a definition cannot name a path with '#' in it")
+        raise UsageError(
+            f"--from {base.path}: a definition cannot name a path with '#' in it",
+            id="from-path-malformed",
+        )
     changed = with_base(text, str(base.path))
     return f"{changed}\n%post\n{RENEW.format(stage=STAGE)}"
 

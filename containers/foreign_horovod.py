@@ -156,13 +156,14 @@ def build_for(target: Target, packages: Mapping[str, str]) -> HorovodBuild:
     installed = {normalised(name): version for name, version in packages.items()}
     if "horovod" in installed:
         what = f"{target.name} already has Horovod {installed['horovod']}"
-        raise Refused(what, remedy=target.with_horovod)
+        raise Refused(what, remedy=target.with_horovod, id="horovod-already-there")
     modules = dict(FRAMEWORKS[framework] for framework in FRAMEWORKS if framework in installed)
     if not modules:
         raise Refused(
             f"{target.name} has neither torch nor TensorFlow to compile Horovod for",
             f"they are not among the {len(installed)} packages of its Python",
             target.with_framework,
+            id="horovod-without-framework",
         )
     return _checked(target, modules, _ask(target))
 
@@ -171,7 +172,9 @@ def _ask(target: Target) -> dict[str, Any]:
     program = (image_catalogue.HERE / "probe_compilers.py").read_text(encoding="utf-8")
     done = target.ask("-c", program)
     if done.returncode:
-        raise SystemFault(f"nothing can be tried in {target.name}", done.stderr)
+        raise SystemFault(
+            f"nothing can be tried in {target.name}", done.stderr, id="target-does-not-run"
+        )
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
@@ -187,6 +190,7 @@ def _checked(target: Target, modules: Mapping[str, str], can: Mapping[str, Any])
             f"{target.name} has {lack}, so Horovod cannot be compiled in it",
             "\n".join(evidence.splitlines()[:EVIDENCE]),
             f"{target.with_tools} (Debian: {package})",
+            id="horovod-not-compilable",
         )
     gpu = (can["nvcc"], can["nccl"]) == ("", "")
     return HorovodBuild(modules, can["mpi"] == "", gpu, can["variables"])

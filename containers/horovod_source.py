@@ -31,7 +31,7 @@ def unpack(archives: Path, tree: Path) -> None:
     try:
         edits.edit(tree)
     except EditError as error:
-        raise SystemFault(str(error)) from None
+        raise SystemFault(str(error), id="horovod-source-differs") from None
 
 
 def variables(frameworks: Collection[str], mpi: bool) -> dict[str, str]:

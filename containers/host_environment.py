@@ -137,7 +137,7 @@ def _python(options: EnvironmentOptions, plan: BuildPlan, environ: Mapping[str, 
     if not _is_fresh(options.folder):
         what = f"{options.folder} is there already, and not empty"
         remedy = f"a new folder; for an environment: runner build horovod --into {options.folder}"
-        raise UsageError(what, remedy=remedy)
+        raise UsageError(what, remedy=remedy, id="environment-not-new")
     version = plan.image.python
     python = host_tools.find_python(version, environ)
     host_tools.check_python(python, version)
@@ -148,7 +148,9 @@ def existing_python(folder: Path) -> Path:
     """Return the Python of an environment that is there. Raises UsageError."""
     python = folder / "bin" / "python"
     if not os.access(python, os.X_OK):
-        raise UsageError(f"--into: {folder} is no environment: {python} is not there")
+        raise UsageError(
+            f"--into: {folder} is no environment: {python} is not there", id="not-an-environment"
+        )
     return python
 
 
@@ -157,7 +159,7 @@ def packages(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str,
     command = [str(python), "-c", added_packages.PROBE]
     done = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
     if done.returncode:
-        raise Refused(f"{python} does not run", done.stderr.strip())
+        raise Refused(f"{python} does not run", done.stderr.strip(), id="environment-python-broken")
     listed = json.loads(done.stdout.splitlines()[-1])["packages"]
     return {normalised(name): version for name, version in listed.items()}
 
@@ -238,4 +240,6 @@ def prove(folder: Path, made: Made) -> None:
     command = [str(folder / "bin" / "python"), "-c", made.test]
     done = subprocess.run(command, env=dict(made.environ), capture_output=True, text=True)
     if done.returncode:
-        raise SystemFault(f"Horovod does not load in {folder}", done.stderr[-2000:])
+        raise SystemFault(
+            f"Horovod does not load in {folder}", done.stderr[-2000:], id="horovod-does-not-load"
+        )

@@ -77,7 +77,12 @@ def with_modules(
     if done.returncode:
         output = done.stderr.decode(errors="replace").strip()
         what = f"--module {' --module '.join(modules)}: cannot be loaded here"
-        raise UsageError(what, output, "module avail, which lists the modules of this machine")
+        raise UsageError(
+            what,
+            output,
+            "module avail, which lists the modules of this machine",
+            id="module-not-loadable",
+        )
     pairs = done.stdout.decode(errors="surrogateescape").split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
@@ -97,7 +102,9 @@ def _compiler(wanted: Path) -> Path:
     """Return the C++ compiler of an MPI. Raises UsageError."""
     file = wanted.absolute() / "bin" / "mpicxx" if wanted.is_dir() else wanted.absolute()
     if not os.access(file, os.X_OK) or file.is_dir():
-        raise UsageError(f"--mpi {wanted}: there is no C++ compiler of an MPI, {file}")
+        raise UsageError(
+            f"--mpi {wanted}: there is no C++ compiler of an MPI, {file}", id="mpi-compiler-missing"
+        )
     return file
 
 
@@ -108,24 +115,27 @@ def find_python(version: str, environ: Mapping[str, str]) -> Path:
         program = shutil.which(name, path=folders)
         if program:
             return Path(program)
-    raise Refused(NO_PYTHON.format(version=version))
+    raise Refused(NO_PYTHON.format(version=version), id="python-missing")
 
 
 def check_python(python: Path, version: str) -> None:
     """Raise Refused for a Python that does not run, or has not what compiling needs."""
     done = subprocess.run([str(python), "-c", ASK_PYTHON], capture_output=True, text=True)
     if done.returncode:
-        raise Refused(f"{python} does not run\n{done.stderr.strip()}")
+        raise Refused(f"{python} does not run\n{done.stderr.strip()}", id="python-does-not-run")
     folder = done.stdout.strip()
     if not Path(folder, "Python.h").exists():
-        raise Refused(NO_HEADERS.format(python=python, folder=folder, version=version))
+        raise Refused(
+            NO_HEADERS.format(python=python, folder=folder, version=version),
+            id="python-headers-missing",
+        )
 
 
 def check_compiler(environ: Mapping[str, str]) -> None:
     """Raise Refused without a C++ compiler."""
     program = environ.get("CXX") or "g++"
     if not shutil.which(program.split()[0], path=environ.get("PATH", os.defpath)):
-        raise Refused(NO_COMPILER.format(program=program))
+        raise Refused(NO_COMPILER.format(program=program), id="compiler-missing")
 
 
 def library(mpi: Mpi, environ: Mapping[str, str], folder: Path) -> str:
@@ -135,7 +145,10 @@ def library(mpi: Mpi, environ: Mapping[str, str], folder: Path) -> str:
     command, env = [str(mpi.compiler), str(source), "-o", str(program)], dict(environ)
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode:
-        raise Refused(NOT_COMPILED.format(compiler=mpi.compiler, said=done.stderr.strip()))
+        raise Refused(
+            NOT_COMPILED.format(compiler=mpi.compiler, said=done.stderr.strip()),
+            id="mpi-does-not-compile",
+        )
     return linked_mpi(program, environ)
 
 
@@ -143,7 +156,11 @@ def check_linked(mpi: Mpi, wanted: str, library: str) -> None:
     """Raise SystemFault where Horovod was linked with another MPI than what `mpi` compiles."""
     if library != wanted:
         what = f"Horovod was linked with {library or 'no MPI'}, which is not that of {mpi.compiler}"
-        raise SystemFault(f"{what}\ntry: --module, or a PATH, with that MPI alone", wanted)
+        raise SystemFault(
+            f"{what}\ntry: --module, or a PATH, with that MPI alone",
+            wanted,
+            id="mpi-not-the-compilers",
+        )
 
 
 def linked_mpi(binary: Path, environ: Mapping[str, str]) -> str:

@@ -144,7 +144,8 @@ def image(name: str, architecture: str = AMD64) -> Image:
     if not short:
         raise UsageError(
             f"no image named '{name}'; there is: {', '.join(IMAGES)}\n"
-            "For a definition file of your own, name the file: runner build my.def"
+            "For a definition file of your own, name the file: runner build my.def",
+            id="image-unknown",
         )
     of_architecture = {AMD64: IMAGES, ARM64: FOR_ARM}.get(architecture, {})
     if short in of_architecture:
@@ -154,4 +155,9 @@ def image(name: str, architecture: str = AMD64) -> Image:
     if architecture == ARM64:
         why = "TensorFlow has no build with CUDA for it; PyTorch has one, with CUDA 13"
         instead = "runner build gpu13"
-    raise Refused(f"there is no {short} image for {architecture}", why, instead)
+    raise Refused(
+        f"there is no {short} image for {architecture}",
+        why,
+        instead,
+        id="image-not-for-architecture",
+    )

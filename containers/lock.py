@@ -84,7 +84,8 @@ def interpreter(python: str, pyenv: Path) -> str:
             return program
     raise Refused(
         f"a lock for Python {python} is renewed by Python {python}, which is not here.\n"
-        f"Install it (Debian: python{python} and python3-pip), or leave that image out."
+        f"Install it (Debian: python{python} and python3-pip), or leave that image out.",
+        id="lock-python-missing",
     )
 
 
@@ -154,7 +155,9 @@ def renew(image: image_catalogue.Image, options: argparse.Namespace, words: Sequ
         program = [interpreter(image.python, pyenv), "-m", "containers.lock"]
         command = [*program, image.short, f"--arch={image.architecture}", *words]
         if subprocess.run(command, cwd=image_catalogue.CHECKOUT).returncode:
-            raise SystemFault(f"{image.lock} was not renewed; the reason is above")
+            raise SystemFault(
+                f"{image.lock} was not renewed; the reason is above", id="lock-not-renewed"
+            )
         return
     if options.only != "debian":
         renew_python(image, pip.PackageSource.of(vars(options)))

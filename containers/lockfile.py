@@ -66,7 +66,8 @@ def parse(text: str, source: str) -> list[Pin]:
             where = f"{source}, line {number}"
             raise UsageError(
                 f"{where}: not 'name==version --hash=sha256:<64 digits>': {line.strip()!r}\n"
-                "Locks are written by a program: python3 -m containers.lock --help"
+                "Locks are written by a program: python3 -m containers.lock --help",
+                id="lock-line-not-pinned",
             )
         pins.append(Pin(normalised(match["name"]), match["version"], match["sha256"]))
     return pins

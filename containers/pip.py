@@ -54,7 +54,9 @@ class PackageSource:
         """What the options of `add_options` say; UsageError when the wheel folder is not there."""
         folder = Path(options["wheelhouse"]).resolve() if options["wheelhouse"] else None
         if folder and not folder.is_dir():
-            raise UsageError(f"--wheelhouse {options['wheelhouse']}: no such folder")
+            raise UsageError(
+                f"--wheelhouse {options['wheelhouse']}: no such folder", id="wheelhouse-missing"
+            )
         return cls(folder, options["index_url"], options["extra_index_url"])
 
     def options(self) -> list[str]:
@@ -82,7 +84,8 @@ def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) ->
     if importlib.util.find_spec("pip") is None:
         raise Refused(
             f"{sys.executable} has no pip, which fetches the wheels of the image.\n"
-            "Install it (Debian: python3-pip) or try: python3 -m ensurepip --user"
+            "Install it (Debian: python3-pip) or try: python3 -m ensurepip --user",
+            id="pip-missing",
         )
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     environ = {**os.environ, **(variables or {})}
@@ -97,7 +100,7 @@ def run(arguments: Sequence[str], variables: Mapping[str, str] | None = None) ->
     with process.stoppable(pip):
         output, errors = pip.communicate()
     if pip.returncode:
-        raise SystemFault(f"pip {arguments[0]} failed:\n{_last_errors(errors)}")
+        raise SystemFault(f"pip {arguments[0]} failed:\n{_last_errors(errors)}", id="pip-failed")
     return output
 
 

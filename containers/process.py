@@ -61,7 +61,7 @@ def run(
         with stoppable(process):
             code = process.wait()
     if code:
-        raise SystemFault(_report(command, code, log))
+        raise SystemFault(_report(command, code, log), id="command-failed")
 
 
 def _report(command: Sequence[str], code: int, log: Path) -> str:

@@ -128,7 +128,9 @@ def _explained(error: RunnerError, pins: Sequence[Pin], source: pip.PackageSourc
     evidence = str(error)
     if "DO NOT MATCH THE HASHES" in evidence:
         names = [name for name in _names(pins) if f"{name} from " in evidence]
-        return SystemFault(ALTERED.format(pin=", ".join(names) or "a file", evidence=evidence))
+        return SystemFault(
+            ALTERED.format(pin=", ".join(names) or "a file", evidence=evidence), id="wheel-altered"
+        )
     pin = pip.missing(evidence)
     return pip.NoFile.of(pin, source, evidence) if pin else error
 

@@ -15,6 +15,8 @@ MAKERS = ("log.refuse", "log.warn", "refusal", "warning")
 ROOMS = ("planning", "schedulers", "runtimes", "launching", "sessions")
 # Kinds of errors that stand for many faults; the others (`MissingProgram`) are one fault each.
 KINDS = ("RunnerError", "UsageError", "Refused", "SystemFault", "NotVerified", "NotFound")
+# What users start: not the trainers, which know nothing of our errors.
+PRODUCT = ("runners/**/*.py", "containers/**/*.py", "addons/*/runner_*/**/*.py")
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
@@ -39,7 +41,7 @@ def ids() -> list[str]:
 
 
 def errors() -> Iterator[tuple[Path, ast.Call]]:
-    """Yield each call in `runners/` that makes an error of a kind; click's own have no ids."""
+    """Yield each call that makes an error of a kind; click's own have no ids."""
     for path, node in _nodes():
         if not isinstance(node, ast.Call) or _name(node) not in KINDS:
             continue
@@ -93,6 +95,6 @@ def _name(call: ast.Call) -> str:
 @cache
 def _nodes() -> list[tuple[Path, ast.AST]]:
     """Return all that stands in the product's modules."""
-    files = sorted((ROOT / "runners").glob("**/*.py"))
+    files = sorted(path for pattern in PRODUCT for path in ROOT.glob(pattern))
     trees = ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in files)
     return [(path, node) for path, tree in trees for node in ast.walk(tree)]

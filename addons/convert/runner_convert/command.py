@@ -126,11 +126,13 @@ def read(path: Path) -> str:
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not text", str(error)) from None
+        raise UsageError(f"{path} is not text", str(error), id="input-not-text") from None
     except OSError as error:
-        raise UsageError(f"cannot read {path}", str(error.strerror)) from None
+        raise UsageError(
+            f"cannot read {path}", str(error.strerror), id="input-unreadable"
+        ) from None
     if "\0" in text:
-        raise UsageError(f"{path} is not text", "it has bytes that are 0")
+        raise UsageError(f"{path} is not text", "it has bytes that are 0", id="input-not-text")
     return text
 
 
@@ -139,7 +141,7 @@ def write(path: Path, text: str) -> None:
     try:
         atomic.write_text(path, text)
     except OSError as error:
-        raise UsageError(f"cannot write {path}", str(error)) from None
+        raise UsageError(f"cannot write {path}", str(error), id="output-not-written") from None
 
 
 def of_stdout() -> Path | None:

@@ -1,4 +1,4 @@
-"""Each error in `runners/` has an id of its own: what a program and a test compare."""
+"""Each error of ours has an id of its own: what a program and a test compare."""
 
 from __future__ import annotations
 

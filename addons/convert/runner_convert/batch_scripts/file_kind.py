@@ -36,11 +36,17 @@ def kind_of(text: str, name: str, given: Sequence[str], chosen: FileKind | None 
     kind = chosen or _by_content(text, name)
     wrong = [option for option in given if option not in OPTIONS[kind]]
     if wrong and kind is FileKind.BATCH:
-        raise UsageError(f"{wrong[0]} is for a definition", "a launch line is printed")
+        raise UsageError(
+            f"{wrong[0]} is for a definition",
+            "a launch line is printed",
+            id="option-for-definition",
+        )
     if wrong:
         others = next(other_kind for other_kind, options in OPTIONS.items() if wrong[0] in options)
         what = "a batch script" if others is FileKind.BATCH else f"a {others}"
-        raise UsageError(f"{name} is read as a {kind}", f"{wrong[0]} is for {what}")
+        raise UsageError(
+            f"{name} is read as a {kind}", f"{wrong[0]} is for {what}", id="option-of-other-kind"
+        )
     return kind
 
 

@@ -201,10 +201,16 @@ def load(text: str, name: str, site: Site = NOWHERE) -> Script:
     try:
         content = read_commands(text, Scope(given=job.given()), marks=tuple(directives.MARKS))
     except RecursionError:
-        raise UsageError(f"{name} is nested too deeply to be read") from None
+        raise UsageError(
+            f"{name} is nested too deeply to be read", id="script-too-nested"
+        ) from None
     if content.faults and not content.commands:
         first, lines = content.faults[0], text.split("\n")
-        raise UsageError(f"{name}, line {first}: this is no shell script", lines[first - 1])
+        raise UsageError(
+            f"{name}, line {first}: this is no shell script",
+            lines[first - 1],
+            id="script-not-shell",
+        )
     return Script(text, job, content, site, windows, Path(name).parent)
 
 
@@ -214,7 +220,9 @@ def _check_shell(text: str, name: str) -> None:
     program = words[0].rpartition("/")[2] if words else "no program"
     if program not in (*programs.SHELLS, "ksh"):
         what = f"{name}, line 1: a script for {program}, not for a POSIX shell"
-        raise UsageError(what, "runner convert reads scripts for bash and sh")
+        raise UsageError(
+            what, "runner convert reads scripts for bash and sh", id="script-of-other-shell"
+        )
 
 
 def _check_scheduler(text: str, name: str, job: Directives) -> None:
@@ -223,4 +231,8 @@ def _check_scheduler(text: str, name: str, job: Directives) -> None:
             if line.startswith(mark):
                 what = f"{name}, line {number}: directives of {scheduler}"
                 known = "runner knows Slurm, PBS and Cobalt: write the directives of one of them"
-                raise UsageError(what, f"{known} in place of these, and convert it again")
+                raise UsageError(
+                    what,
+                    f"{known} in place of these, and convert it again",
+                    id="script-of-other-scheduler",
+                )

@@ -42,6 +42,7 @@ def parse(text: str) -> Node:
             "batch scripts are read with tree-sitter, which this Python does not have",
             str(error),
             command(sys.executable, "-m", "pip", "install", "tree-sitter", "tree-sitter-bash"),
+            id="script-parser-missing",
         ) from None
     # NOTE: the grammar (0.25.1) does not know a script that ends with a continued line.
     parser, data = Parser(Language(tree_sitter_bash.language())), text.rstrip(" \t\n\\").encode()

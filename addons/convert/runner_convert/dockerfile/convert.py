@@ -79,7 +79,11 @@ class Converter(Runs):
     def read_from(self, item: Instruction) -> None:
         parts = item.flat.split()
         if len(parts) not in (1, 3) or (len(parts) == 3 and parts[1].lower() != "as"):
-            raise UsageError(f"line {item.line}: not FROM IMAGE or FROM IMAGE AS NAME", item.flat)
+            raise UsageError(
+                f"line {item.line}: not FROM IMAGE or FROM IMAGE AS NAME",
+                item.flat,
+                id="from-line-malformed",
+            )
         name = parts[2] if len(parts) > 2 else f"stage{len(self.stages)}"
         for flag, value in item.flags:
             self.note(item, f"--{flag}={value}", "an image is built for the machine it is built on")
@@ -103,7 +107,11 @@ class Converter(Runs):
         if len(parts) > 1 and any(parts) and names:
             what = f"line {item.line}: FROM {item.flat}: an argument without a default chooses"
             names_it = ", ".join(f"ARG {name}=..." for name in PLACEHOLDER.findall(base))
-            raise UsageError(f"{what} one of the stages {', '.join(names)}", f"write {names_it}")
+            raise UsageError(
+                f"{what} one of the stages {', '.join(names)}",
+                f"write {names_it}",
+                id="stage-undecided",
+            )
 
     def _base(self, item: Instruction, text: str) -> str:
         def missing(name: str) -> str:
@@ -273,7 +281,7 @@ def convert(path: Path, text: str, target: str = "", name: str = "") -> Converte
         else:
             reader.read(item)
     if target and reader.named(target) is not reader.stage:
-        raise UsageError(f"{path.name} has no stage {target}")
+        raise UsageError(f"{path.name} has no stage {target}", id="stage-missing")
     stages, last = reader.needed(), reader.stage
     parts = [part for stage in stages for part in sections(stage, len(stages) > 1, stage is last)]
     made = "\n\n".join(map("\n".join, parts)) + "\n"

@@ -180,6 +180,7 @@ class Sources(Reader):
             f"line {item.line}: {item.word} {path} leads out of the Dockerfile's folder",
             f"{path} is {os.path.realpath(self.context / path)}",
             "put a copy of the file beside the Dockerfile",
+            id="copy-outside-context",
         )
 
     def _from(self, stage: Stage, source: str) -> str:

@@ -78,11 +78,15 @@ def convert(path: Path, text: str) -> Dockerfile:
     problems += [*_refused(lines), *_of_runscript(content), *_of_environment(content)]
     if problems:
         evidence = "\n".join(f"line {n}: {problem}" for n, problem in sorted(problems))
-        raise Refused(f"{path.name} cannot become a Dockerfile", evidence)
+        raise Refused(
+            f"{path.name} cannot become a Dockerfile", evidence, id="definition-not-convertible"
+        )
     try:
         return Dockerfile(_written(content, files), list(_notes(lines, content)))
     except RuntimeError as error:  # spython refuses a text by a kind of it
-        raise Refused(f"{path.name} cannot be read by spython", str(error)) from None
+        raise Refused(
+            f"{path.name} cannot be read by spython", str(error), id="definition-not-parsed"
+        ) from None
 
 
 def _defaults(text: str) -> dict[str, str]:

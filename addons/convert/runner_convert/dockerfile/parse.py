@@ -66,7 +66,9 @@ def parse(text: str, name: str) -> list[Instruction]:
     """Return the instructions of a Dockerfile; raise UsageError for what is none."""
     for line in takewhile(DIRECTIVE.match, text.splitlines()):
         if DIRECTIVE.sub(r"\1=\2", line).lower() == "escape=`":
-            raise UsageError(f"{name} has another escape character than the backslash")
+            raise UsageError(
+                f"{name} has another escape character than the backslash", id="escape-character"
+            )
     text = text.removeprefix("\ufeff")
     lines = iter(enumerate(text.splitlines(), start=1))
     instructions = [
@@ -76,6 +78,7 @@ def parse(text: str, name: str) -> list[Instruction]:
         raise UsageError(
             f"{name} has no line FROM: it is not a Dockerfile",
             remedy="runner build FILE takes a definition as it is",
+            id="not-a-dockerfile",
         )
     return instructions
 
@@ -92,10 +95,14 @@ def _instruction(
         parts.append(next((line.rstrip() for _, line in lines if _says(line)), ""))
     word, rest = (*re.split(r"\s+", "\n".join(parts), maxsplit=1), "")[:2]
     if not re.fullmatch(r"[A-Za-z]+", word):
-        raise UsageError(f"{name}, line {number}: not an instruction", line)
+        raise UsageError(
+            f"{name}, line {number}: not an instruction", line, id="instruction-unknown"
+        )
     flags, text = _flags(rest.lstrip())
     if not text.strip():
-        raise UsageError(f"{name}, line {number}: nothing follows {word}", line)
+        raise UsageError(
+            f"{name}, line {number}: nothing follows {word}", line, id="instruction-empty"
+        )
     keyword = word.upper()
     documents = heredocs(text) if keyword in WITH_HEREDOCS else []
     bodies = [Heredoc(key, raw, _body(key, tabs, lines, name)) for key, raw, tabs in documents]
@@ -123,7 +130,7 @@ def _body(delimiter: str, tabs: bool, lines: Iterator[tuple[int, str]], name: st
         if stripped == delimiter:
             return "\n".join(body)
         body.append(stripped)
-    raise UsageError(f"{name}: the here-document {delimiter} does not end")
+    raise UsageError(f"{name}: the here-document {delimiter} does not end", id="here-document-open")
 
 
 # A word of ENV, LABEL or ARG: quoted parts, escaped characters, and the rest.
