@@ -83,7 +83,11 @@ disown "$watch"  # not waited for: a signal that ends `wait` may lose the end of
 # Not in `wait`: of a child that ends there as a signal comes, bash may lose the exit code.
 exec {idle}<> <(:)
 while kill -0 "$ranks" 2> /dev/null; do read -rt 0.2 -u "$idle"; done
-until wait "$ranks"; code=$?; [ -z "$warned" ]; do warned=; done  # a signal ends `wait` early
+# A signal ends `wait` early, and bash 5.2 may say so twice: two answers that agree are true.
+last=
+until wait "$ranks"; code=$?; [ "$code:$warned" = "$last:" ]; do
+  last=${warned:-$code} warned=
+done
 kill "$watch" 2> /dev/null
 ranks= ranks_run=
 exit "$code"
