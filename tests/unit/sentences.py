@@ -21,12 +21,19 @@ from runners.core.diagnosis import Diagnosis
 from runners.core.errors import RunnerError
 from runners.core.version import __version__
 
+ROOT = Path(__file__).parents[2]
 PAGE = Path(__file__).parent / "sentences.txt"
 ERRORS = "# What commands refuse, and what plans warn of\n\n"
 EXPLAINED = "\n# What explain says\n\n"
-USED = "from .. import sentences"  # in each module whose tests compare ids
-FOLDER = re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+")
-JOB = re.compile(r"\blocal-\d+(-\d+)?")  # of this machine, by its process
+USED = " import sentences\n"  # in each module whose tests compare ids
+TESTS = ("tests/unit/*/test_*.py", "addons/*/tests/**/test_*.py")
+VARYING = {  # from one run of the tests to the next, or from one machine to another
+    "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+"),
+    "local-NUMBER": re.compile(r"\blocal-\d+(-\d+)?"),  # a job of this machine, by its process
+    "127.0.0.1:PORT": re.compile(r"\b127\.0\.0\.1:\d{4,}"),  # a test's own server
+    "runner VERSION": re.compile(rf"\brunner {re.escape(__version__)}"),
+    "the connection ended": re.compile("Connection reset by peer|Broken pipe"),
+}
 recorded: set[str] | None = None  # while the page is written
 
 
@@ -35,8 +42,8 @@ def told(found: RunnerError | Diagnosis) -> tuple[str, ...]:
     kind = type(found).__name__ if isinstance(found, RunnerError) else found.severity
     found = found.diagnosis if isinstance(found, RunnerError) else found
     text = indent("\n".join(diagnosis.lines(found)), "  ")
-    text = JOB.sub("local-NUMBER", FOLDER.sub("FOLDER", text))
-    text = text.replace(f"runner {__version__}", "runner VERSION")
+    for name, varying in VARYING.items():
+        text = varying.sub(name, text)
     said = f"{found.id} ({kind})\n{text}\n"
     if recorded is None:
         assert said in _known(), f"not on the page: {said}python3 -m tests.unit.sentences"
@@ -76,7 +83,7 @@ def write() -> None:
     from .explain.sentences import page
 
     sentences.recorded = set()
-    modules = sorted(PAGE.parent.glob("*/test_*.py"))
+    modules = sorted(path for pattern in TESTS for path in ROOT.glob(pattern))
     comparing = [str(module) for module in modules if USED in module.read_text(encoding="utf-8")]
     if code := pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *comparing]):
         sys.exit(code)

@@ -14,7 +14,8 @@ import pytest
 from containers import added_packages, definition, import_added, lockfile, pip
 from containers.definition import Base
 from containers.pip import Addition
-from runners.core.errors import UsageError
+
+from .. import sentences
 
 BASE = Base(
     Path("/images/base.sif"), "d" * 64, {"mine": "yes", "org.label-schema.build-date": "today"}, 10
@@ -97,16 +98,20 @@ def test_both_definitions_are_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "path", "message"),
+    ("text", "path", "id"),
     [
-        ("Bootstrap: docker\nStage: a\n\nBootstrap: docker\nStage: b\n", "/b.sif", "2 stages"),
-        ("Bootstrap: docker\nFrom: a\n", "/b #1.sif", "'#'"),
+        (
+            "Bootstrap: docker\nStage: a\n\nBootstrap: docker\nStage: b\n",
+            "/b.sif",
+            "from-with-stages",
+        ),
+        ("Bootstrap: docker\nFrom: a\n", "/b #1.sif", "from-path-malformed"),
     ],
 )
 def test_a_definition_that_cannot_be_put_on_a_base_is_refused(
-    text: str, path: str, message: str
+    text: str, path: str, id: str
 ) -> None:
-    with pytest.raises(UsageError, match=message):
+    with sentences.raises(id):
         definition.with_definition(Base(Path(path), "", {}, 0), text, "my.def")
 
 

@@ -13,8 +13,10 @@ from containers import horovod_source, image_catalogue, installed_edits, lockfil
 from containers.horovod import edits
 from containers.horovod.edit import EditError, NewFile, Row, apply
 from containers.pip import PackageSource
-from runners.core.errors import RunnerError, SystemFault
+from runners.core.errors import RunnerError
 from tests.cluster.state import State
+
+from .. import sentences
 
 IN_PLACE = Row("a/one.cc", "old", "because", instead="new")
 INCLUDE = Row("a/one.cc", "#include <map>", "because", after="#include <string>")
@@ -127,7 +129,7 @@ def test_another_release_is_a_fault_of_the_system(tmp_path: Path) -> None:
     released.mkdir()
     with tarfile.open(tmp_path / "horovod-0.99.tar.gz", "w:gz") as archive:
         archive.add(released, arcname="horovod-0.99")
-    with pytest.raises(SystemFault, match=r"setup.py, row 1: no such file"):
+    with sentences.raises("horovod-source-differs"):
         horovod_source.unpack(tmp_path, tmp_path / "source")
 
 

@@ -10,7 +10,8 @@ import pytest
 from containers import build_modes, definition, log_causes
 from runners.core import disk_space
 from runners.core.disk_space import Needs, Volume
-from runners.core.errors import Refused, UsageError
+
+from .. import sentences
 
 DEFINITION = """\
 Bootstrap: {{ bootstrap }}
@@ -36,7 +37,7 @@ def test_arguments_are_read_from_their_section_alone() -> None:
 
 def test_a_definition_without_packages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.def").write_text("Bootstrap: docker\n")
-    with pytest.raises(UsageError, match=r"x\.def has no line 'packages="):
+    with sentences.raises("packages-argument-missing"):
         definition.packages(tmp_path / "x.def")
 
 
@@ -62,31 +63,26 @@ def test_what_apptainer_builds_passes(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "message"),
+    ("text", "given", "id"),
     [
-        ("From: a\n", {}, "no line 'Bootstrap"),
-        ("Bootstrap: docker\n%pots\n  x\n", {}, r"line 2: .* section '%pots'\n.*%pots\n.*post"),
-        ("Bootstrap: docker\nForm: a\n", {}, r"line 2: .* keyword 'Form'\n.*: a\n.*from"),
-        ("Bootstrap: docker\napt-get update\n", {}, r"line 2: neither .*\n.*apt-get update"),
-        ("Bootstrap: docker\nFrom: {{ base }}\n", {}, r"'base' has no value\n.*\n.*--build-arg"),
-        (
-            "Bootstrap: docker\n%post\n  %files\n",
-            {},
-            "line 3: .*'%files'\n.*\nEvery line that begins",
-        ),
-        ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "line 4: there is no section '%x'"),
-        ("Bootstrap: docker\n% post\n", {}, "line 2: there is no section '% post'"),
-        ("Bootstrap: docker\n%apprun\n", {}, "line 2: %apprun needs the name of an app"),
-        ("Bootstrap: docker\n%post\n  x#{{ y }}\n", {}, "line 3: 'y' has no value"),
-        (DEFINITION, {"bootsrap": "x"}, r"--build-arg bootsrap=.*\ndid you mean bootstrap"),
+        ("From: a\n", {}, "bootstrap-missing"),
+        ("Bootstrap: docker\n%pots\n  x\n", {}, "section-unknown"),
+        ("Bootstrap: docker\nForm: a\n", {}, "keyword-unknown"),
+        ("Bootstrap: docker\napt-get update\n", {}, "header-malformed"),
+        ("Bootstrap: docker\nFrom: {{ base }}\n", {}, "build-arg-missing"),
+        ("Bootstrap: docker\n%post\n  %files\n", {}, "section-unknown"),
+        ("Bootstrap: docker\n%post\n cat <<E\n%x\nE\n", {}, "section-unknown"),
+        ("Bootstrap: docker\n% post\n", {}, "section-unknown"),
+        ("Bootstrap: docker\n%apprun\n", {}, "app-not-named"),
+        ("Bootstrap: docker\n%post\n  x#{{ y }}\n", {}, "build-arg-missing"),
+        (DEFINITION, {"bootsrap": "x"}, "build-arg-unknown"),
     ],
 )
 def test_a_bad_definition_is_refused_with_its_line(
-    text: str, given: dict[str, str], message: str
+    text: str, given: dict[str, str], id: str
 ) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
+    with sentences.raises(id):
         definition.check(text, "x.def", given)
-    assert caught.value.exit_code == 2
 
 
 def test_the_base_of_a_definition_is_replaced_in_its_first_header() -> None:
@@ -162,19 +158,17 @@ def volume(**changes: object) -> Volume:
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("found", "id"),
     [
-        (volume(bytes=10**9), r"no space to build: /s \(ext4\) has 1.0 GB free.* 2.0 GB"),
-        (volume(inodes=10), "10 inodes free, a build needs about 1000"),
-        (volume(flags=os.ST_NOEXEC), "noexec"),
-        (volume(type="tmpfs"), "is in memory, and 1.0 GB"),
+        (volume(bytes=10**9), "build-space"),
+        (volume(inodes=10), "build-inodes"),
+        (volume(flags=os.ST_NOEXEC), "build-folder-noexec"),
+        (volume(type="tmpfs"), "build-in-memory"),
     ],
 )
-def test_a_place_where_no_build_can_end_well_is_refused(found: Volume, message: str) -> None:
-    with pytest.raises(Refused, match=message) as caught:
+def test_a_place_where_no_build_can_end_well_is_refused(found: Volume, id: str) -> None:
+    with sentences.raises(id):
         disk_space.check_volume(found, Needs(2 * 10**9, 1000), memory=10**9)
-    assert "RUNNER_SCRATCH=" in str(caught.value)
-    assert caught.value.exit_code == 80
 
 
 def test_what_may_do_harm_is_said() -> None:

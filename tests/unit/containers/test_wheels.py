@@ -11,32 +11,36 @@ import pytest
 from containers import image_catalogue, pip, wheels
 from runners.core.errors import SystemFault
 
+from .. import sentences
 
-def fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str) -> str:
-    """Fetch with a pip that fails with these words; return those of the error."""
+
+def fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: SystemFault) -> None:
+    """Fetch with a pip that fails."""
 
     def run(*_: object) -> str:
-        raise SystemFault(said)
+        raise fault
 
     monkeypatch.setattr(pip, "run", run)
-    with pytest.raises(SystemFault) as caught:
-        wheels.fetch(image_catalogue.image("cpu"), pip.PackageSource(), tmp_path / "wheels")
-    return str(caught.value)
+    wheels.fetch(image_catalogue.image("cpu"), pip.PackageSource(), tmp_path / "wheels")
 
 
 def test_without_an_index_for_cpus_the_error_says_how_to_name_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(wheels.CPU_INDEX_VARIABLE, raising=False)
-    text = fails(monkeypatch, tmp_path, "ERROR: No matching distribution found for torch==2+cpu")
-    assert text.startswith("no file for torch==2")
-    assert "try: RUNNER_TORCH_CPU_INDEX=ADDRESS: what pytorch.org" in text
+    fault = SystemFault("ERROR: No matching distribution found for torch==2+cpu")
+    with sentences.raises("no-file") as caught:
+        fetch(monkeypatch, tmp_path, fault)
+    assert str(caught.value.remedies[0]).startswith(f"{wheels.CPU_INDEX_VARIABLE}=ADDRESS: ")
 
 
 def test_another_failure_of_pip_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fails(monkeypatch, tmp_path, "connection refused") == "connection refused"
+    fault = SystemFault("connection refused")
+    with pytest.raises(SystemFault) as caught:
+        fetch(monkeypatch, tmp_path, fault)
+    assert caught.value is fault
 
 
 def test_why_nobody_answers_is_said_once_for_all_of_pips_attempts() -> None:

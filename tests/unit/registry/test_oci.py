@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import Refused, SystemFault
 from runners.core.progress import Progress
 from runners.registry import oci, oci_layer, reference
 from runners.registry.oci import Layout
 from runners.registry.registry_client import Blob, Registry
 from runners.registry.upload import upload
 
+from .. import sentences
 from .http_server import Handler, serving
 
 MANIFEST_PATH = "/v2/team/train/manifests/v1"
@@ -71,7 +71,7 @@ def test_a_layer_of_the_same_files_is_the_same(tmp_path: Path) -> None:
 def test_a_file_that_would_remove_another_is_refused(tmp_path: Path) -> None:
     (tmp_path / "opt").mkdir()
     (tmp_path / "opt/.wh.a").touch()
-    with pytest.raises(Refused, match=r"cannot hold .wh.a"):
+    with sentences.raises("whiteout-name"):
         packed(tmp_path, tmp_path / "layer")
 
 
@@ -172,18 +172,15 @@ def test_an_upload_sends_what_is_not_there(store: Store, tmp_path: Path, expires
 @pytest.mark.parametrize("code", [400, 415])
 def test_a_registry_that_refuses_the_media_type(store: Store, tmp_path: Path, code: int) -> None:
     store.refuses = code
-    with pytest.raises(Refused, match="takes no OCI image; the tag is as it was") as error:
+    with sentences.raises("registry-without-oci"):
         push(store, layout(tmp_path))
-    assert "MANIFEST_INVALID: unknown type" in str(error.value)
-    assert "skopeo copy --format v2s2" in str(error.value)
     assert store.manifests == {}
 
 
 def test_a_registry_that_ends_in_the_middle(store: Store, tmp_path: Path) -> None:
     store.cuts = True
-    with pytest.raises(SystemFault, match=r"ended the upload of 11.0 MB") as error:
+    with sentences.raises("upload-ended"):
         push(store, layout(tmp_path))
-    assert "again: the layers that have arrived stay there" in str(error.value)
     assert store.manifests == {}
     store.cuts = False
     push(store, layout(tmp_path))

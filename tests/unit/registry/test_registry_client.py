@@ -12,10 +12,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from runners.core.errors import NotFound, NotVerified, Refused, RunnerError, SystemFault
 from runners.registry import credentials, download, http, reference, sources
 from runners.registry.registry_client import Blob, Registry
 
+from .. import sentences
 from ..core.test_sif import make_sif
 from ..listener import Said
 from .http_server import Handler, serving
@@ -93,7 +93,7 @@ def offer(site: Site, content: bytes) -> str:
 def test_a_token_is_bought_with_the_password(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.token = True
     offer(site, b"image")
-    with pytest.raises(Refused, match=r"refuses access to team/train, without a login"):
+    with sentences.raises("registry-access"):
         registry(site).manifest("amd64")
     monkeypatch.setenv("APPTAINER_DOCKER_USERNAME", "ada")
     monkeypatch.setenv("APPTAINER_DOCKER_PASSWORD", "pw")
@@ -127,18 +127,19 @@ def test_a_password_does_not_go_where_another_server_says(
     site.answers["/blob"] = (401, {"WWW-Authenticate": challenge}, b"")
     server = Registry(reference.parse(f"docker://{site.host}/team/train:v1"), plain=True)
     for path in ("team/train/x", f"http://localhost:{port}/blob"):
-        with pytest.raises(HTTPError, match="401"):
+        with pytest.raises(HTTPError) as caught:
             server.ask(path)
+        assert caught.value.code == 401
     assert not [path for path, _ in site.came if path.startswith("/token")]
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1:9/x", "x"])
 def test_only_http_is_spoken(site: Site, url: str) -> None:
-    with pytest.raises(Refused, match="another kind than http"):
+    with sentences.raises("address-not-http"):
         http.send(url)
     if url.startswith("ftp:"):  # the library itself follows no other kind
         site.answers["/a"] = (307, {"Location": url}, b"")
-        with pytest.raises(Refused, match="another kind than http"):
+        with sentences.raises("address-not-http"):
             http.send(f"http://{site.host}/a")
 
 
@@ -151,7 +152,7 @@ def test_a_configuration_is_the_one_that_the_manifest_names(site: Site) -> None:
     site.answers[f"/v2/team/train/blobs/{digest}"] = (200, {}, good)
     assert server.config(server.manifest("amd64")) == {"architecture": "amd64"}
     site.answers[f"/v2/team/train/blobs/{digest}"] = (200, {}, b'{"architecture": "arm64"}')
-    with pytest.raises(NotVerified):
+    with sentences.raises("registry-digest"):
         server.config(server.manifest("amd64"))
 
 
@@ -161,31 +162,27 @@ def test_a_proxy_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.answers["http://reg.invalid/v2/"] = (200, {}, b"through")
     assert http.send("http://reg.invalid/v2/").read() == b"through"
     monkeypatch.setenv("http_proxy", "http://ada:geheim@127.0.0.1:9")
-    with pytest.raises(SystemFault) as error:
+    with sentences.raises("host-silent") as error:
         http.send("http://reg.invalid/v2/")
-    assert "through the proxy of http_proxy" in str(error.value)
     assert "geheim" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("code", "body", "kind", "words"),
+    ("code", "body", "id"),
     [
-        (403, b'{"errors": [{"code": "DENIED", "message": "no"}]}', Refused, "DENIED: no"),
-        (404, b'{"errors": [{"code": "NAME_UNKNOWN"}]}', NotFound, "has no team/train"),
-        (429, b"slowly", SystemFault, "limits the request rate"),
-        (500, b"<html>oops", SystemFault, "failed: HTTP 500"),
-        (200, b"<html>hello", SystemFault, "does not answer as a registry"),
-        (200, b"[1]", SystemFault, "does not answer as a registry"),
-        (200, b'{"schemaVersion": 1}', Refused, "of a kind that cannot be pulled"),
+        (403, b'{"errors": [{"code": "DENIED", "message": "no"}]}', "registry-access"),
+        (404, b'{"errors": [{"code": "NAME_UNKNOWN"}]}', "repository-missing"),
+        (429, b"slowly", "registry-rate-limit"),
+        (500, b"<html>oops", "registry-failed"),
+        (200, b"<html>hello", "not-a-registry"),
+        (200, b"[1]", "not-a-registry"),
+        (200, b'{"schemaVersion": 1}', "manifest-unsupported"),
     ],
 )
-def test_what_a_registry_may_say(
-    site: Site, code: int, body: bytes, kind: type[Exception], words: str
-) -> None:
+def test_what_a_registry_may_say(site: Site, code: int, body: bytes, id: str) -> None:
     site.answers["/v2/team/train/manifests/v1"] = (code, {"Retry-After": "60"}, body)
-    with pytest.raises(kind) as error:
+    with sentences.raises(id):
         registry(site).manifest("amd64")
-    assert words in str(error.value)
 
 
 def test_a_cut_answer_is_no_image(
@@ -194,7 +191,7 @@ def test_a_cut_answer_is_no_image(
     monkeypatch.setattr(download, "WAITS", (0.0,))
     site.answers["/cut"] = (200, {"Content-Length": "1000"}, b"only this")
     said = Said()
-    with pytest.raises(SystemFault, match="stopped after 9 bytes of"):
+    with sentences.raises("download-stopped"):
         download.from_web(f"http://{site.host}/cut", site.host, tmp_path / "part", 1000, said)
 
 
@@ -223,16 +220,19 @@ def test_of_an_answer_without_end_no_more_is_written_than_the_file_has(
     ]
     for number, way in enumerate(ways):
         part = tmp_path / f"part{number}"
-        with pytest.raises(NotVerified, match="another file: more than 1000 bytes; removed"):
+        with sentences.raises("download-too-long"):
             way()
         assert not part.exists()
     assert [size <= 1000 + download.CHUNK for size in seen] == [True, True]
 
 
-@pytest.mark.parametrize("code", [401, 404, 500])
-def test_an_error_whose_text_is_cut_is_told_without_it(site: Site, code: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "id"),
+    [(401, "registry-access"), (404, "repository-missing"), (500, "registry-failed")],
+)
+def test_an_error_whose_text_is_cut_is_told_without_it(site: Site, code: int, id: str) -> None:
     site.answers["/v2/team/train/manifests/v1"] = (code, CHUNKED, b"5\r\nab")
-    with pytest.raises(RunnerError, match=site.host):
+    with sentences.raises(id):
         registry(site).manifest("amd64")
 
 
@@ -240,13 +240,13 @@ def test_labels_whose_answer_is_cut_are_no_labels(site: Site) -> None:
     digest = offer(site, bytes(100_000))
     source = resolved(site)
     site.answers[f"/v2/team/train/blobs/{digest}"] = (206, CHUNKED, b"5\r\nab")
-    with pytest.raises(SystemFault, match=r"the answer of .* is truncated"):
+    with sentences.raises("answer-truncated"):
         source.labels()
 
 
 def test_a_redirect_to_no_address_is_told(site: Site) -> None:
     site.answers["/away"] = (302, {"Location": "http://[::1/"}, b"")
-    with pytest.raises(SystemFault, match="does not answer"):
+    with sentences.raises("host-silent"):
         http.send(f"http://{site.host}/away")
 
 
@@ -256,7 +256,7 @@ def test_labels_are_read_from_afar(site: Site, tmp_path: Path) -> None:
     digest = offer(site, image)
     source = resolved(site)
     assert (source.digest, source.size) == (digest, len(image))
-    with pytest.raises(SystemFault, match="does not support range requests"):
+    with sentences.raises("registry-without-ranges"):
         source.labels()
     site.ranges = True
     assert source.labels() == {"horovod.version": "0.28.1"}
@@ -286,7 +286,7 @@ def test_a_broken_file_of_credentials_is_named_and_not_shown(site: Site, tmp_pat
     file = tmp_path / ".docker" / "config.json"
     file.parent.mkdir()
     file.write_text('{"auths": geheim')
-    with pytest.raises(Exception, match=r"config\.json is not readable") as error:
+    with sentences.raises("credentials-unreadable") as error:
         credentials.find("reg.org")
     assert "geheim" not in str(error.value)
 
