@@ -90,7 +90,7 @@ def _workplace(entry: CatalogueEntry) -> Path:
 
 def _check_room(entry: CatalogueEntry, work: Path) -> None:
     """Archives take their room twice: packed and unpacked."""
-    needed = sum(int((s.size or 0) * (1 + UNPACKED * bool(s.unpack))) for s in entry.files)
+    needed = sum(int((s.size or 0) * (1 + UNPACKED if s.unpack else 1)) for s in entry.files)
     fetched = sum(path.stat().st_size for path in (work / "files").iterdir())
     disk_space.check(work, max(0, needed - fetched), entry.name)
 

@@ -159,7 +159,7 @@ def _image_worth_it(case: Case, resources: JobResources) -> tuple[ImageAccess, s
         why = f"{nodes:,} nodes on {kind}: {cost_model.in_words(nodes, image.size, SERVERS[kind])}"
         if not cost_model.pays(nodes, image.size, SERVERS[kind]):
             return ImageAccess.IN_PLACE, why
-    size = image.size * (1 + UNPACKED_FACTOR * (way is ImageAccess.UNPACKED))
+    size = image.size * (1 + UNPACKED_FACTOR if way is ImageAccess.UNPACKED else 1)
     small = too_small(size, case.site, resources)
     if small:
         return ImageAccess.IN_PLACE, f"{size / 10**9:.1f} GB is more than {small}"

@@ -219,4 +219,4 @@ def _is_share(name: str, *values: float) -> int:
     """Return 100 for shares of one, 1 for those of a hundred, 0 for other measurements."""
     if name.endswith("_percent"):
         return 1
-    return 100 * ("accuracy" in name and all(0 <= value <= 1 for value in values))
+    return 100 if "accuracy" in name and all(0 <= value <= 1 for value in values) else 0
