@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..contract.enums import Controller, WordEnum
 from .command_line import Given
+from .diagnosis import Diagnosis
 from .trainer import Profiling, Trainer, Tuning
 
 
@@ -211,7 +212,7 @@ class ImageInfo:
     digest: str = ""
     architecture: str = ""
     inspected: dict[str, str] = field(default_factory=dict)
-    problem: str = ""
+    problem: Diagnosis | None = None
     brought_by: str = ""
     unbuilt: str = ""
     size: int = 0
@@ -239,7 +240,7 @@ class ImageInfo:
             return f"its label {name} is {self.labels[name]}"
         if self.inspected.get(name):
             return f"inspecting it, {name} is {self.inspected[name]}"
-        return f"{name} is unknown" + (f": {self.problem}" if self.problem else "")
+        return f"{name} is unknown" + (f": {self.problem.what}" if self.problem else "")
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return a comma-separated fact as a tuple, empty when absent or "none"."""

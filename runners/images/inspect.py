@@ -145,4 +145,4 @@ def inspected(image: ImageInfo, say: Callable[[str], None]) -> ImageInfo:
             say(f"inspecting {image.path.name}, which has no labels of this project")
         return replace(image, inspected=probe(image.path))
     except RunnerError as error:
-        return replace(image, problem=error.what)
+        return replace(image, problem=error.diagnosis)

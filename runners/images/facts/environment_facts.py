@@ -22,6 +22,7 @@ from pathlib import Path
 from containers import host_tools
 
 from ...core import digest, shell
+from ...core.diagnosis import Diagnosis, Severity
 from ...core.errors import NotFound, SystemFault, UsageError
 from ...core.files import read_versioned, write_versioned
 from ...core.model import ACTIVE, BY_MODULES, ImageInfo, RuntimeName
@@ -139,8 +140,8 @@ def _stored(name: str, runtime: RuntimeName) -> ImageInfo:
             remedy=f"{RUNTIMES[runtime].pull} NAME:TAG, then --image NAME:TAG",
             id="store-name-malformed",
         )
-    problem = f"it is in the store of {runtime}, and not looked into before the job"
-    return ImageInfo(Path(plain), problem=problem)
+    what = f"it is in the store of {runtime}, and not looked into before the job"
+    return ImageInfo(Path(plain), problem=Diagnosis("image-in-store", Severity.NOTE, what))
 
 
 def write_labels(

@@ -10,6 +10,7 @@ import pytest
 
 from runners.cli.train import plan_summary
 from runners.contract.enums import Controller, ProcessGroup
+from runners.core.diagnosis import warning
 from runners.core.model import (
     ImageInfo,
     JobSpec,
@@ -47,7 +48,7 @@ def foreign(controllers: str, **found: str) -> ImageInfo:
 OPENMPI = foreign("mpi,gloo", mpi_flavour="openmpi", mpi_version="5.0.7", pmix_version="5.0.6")
 MPICH = foreign("mpi,gloo", mpi_flavour="mpich", mpi_version="4.0.2")
 NO_MPI = foreign("gloo", mpi_version="none")
-UNKNOWN = ImageInfo(Path("/i/a.sif"), problem="nothing can be run in it")
+UNKNOWN = ImageInfo(Path("/i/a.sif"), problem=warning("x", "nothing can be run in it"))
 
 
 def solved(image: ImageInfo, controller: str, mpi: str | None, launcher: str) -> Plan:
