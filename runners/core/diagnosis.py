@@ -6,7 +6,7 @@ Programs and tests compare `id`; sentences are for people and may change.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -65,20 +65,25 @@ def warning(id: str, what: str, *remedies: Remedy) -> Diagnosis:
     return Diagnosis(id, Severity.WARNING, what, remedies=remedies)
 
 
-def lines(found: Diagnosis, typed: Callable[[Remedy], str] = str) -> Iterator[str]:
+def lines(
+    found: Diagnosis,
+    typed: Callable[[Remedy], str] = str,
+    mark: str = "",
+    indent: str = "  ",
+    word: str = "try",
+) -> Iterator[str]:
     """Yield a diagnosis for people: its sentence, the evidence below it, and what to try.
 
-    `typed` returns what to type for a remedy.
+    `typed` returns what to type for a remedy, which comes after a `word`.
     """
-    yield found.what
-    yield from (f"  {line}" for line in (*found.evidence_lines, *tries(found, typed)))
+    remedies = (f"{word}: {typed(remedy)}" for remedy in found.remedies)
+    return hanging(mark, (found.what, *found.evidence_lines, *remedies), indent)
 
 
-def tries(
-    found: Diagnosis, typed: Callable[[Remedy], str] = str, word: str = "try"
-) -> Iterator[str]:
-    """Yield what to try, the best first, each after a word."""
-    yield from (f"{word}: {typed(remedy)}" for remedy in found.remedies)
+def hanging(mark: str, texts: Iterable[str], indent: str) -> Iterator[str]:
+    """Yield the first text after a mark, and each other one below it after an indent."""
+    for number, text in enumerate(texts):
+        yield (indent if number else mark) + text
 
 
 def as_data(found: Diagnosis, typed: Callable[[Remedy], dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...contract.log_text import harmless
+from ...core import diagnosis
 from ...core.errors import NotVerified
 from ...images import local_image
 from ...registry import reference
@@ -50,9 +51,6 @@ def verify_command(image: str, digest: str, quick: bool, as_json: bool) -> None:
 
 def _show_check(check: verify.ImageCheck) -> None:
     # Each check is printed when it ends, before those are known that a table would be aligned to.
-    first, *more = harmless(check.evidence).splitlines() or [""]
-    click.echo(f"{check.state:<12} {check.name:<13} {first}".rstrip())
-    for line in more:
-        click.echo(f"{'':<26} {line}")
-    for line in check.remedy.splitlines():
-        click.echo(f"{'':<26} try: {line}")
+    mark = f"{check.state:<12} {check.name:<13} "
+    for line in diagnosis.lines(check, mark=mark, indent=" " * len(mark)):
+        click.echo(harmless(line).rstrip())

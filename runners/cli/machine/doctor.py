@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ Examples:
 """
 SECONDS_TO_WAIT = 600
 COLOURS = {OK: "green", WARNING: "yellow", FAILURE: "bold red"}
-WIDTH = max(map(len, COLOURS)) + 2
+WIDTH = len("  failure  ")
 
 
 @click.command("doctor", cls=SettingsCommand, epilog=EXAMPLE)
@@ -92,9 +93,9 @@ def show(findings: list[Finding], here: CommandLine, verbose: bool = True) -> No
 
 
 def _one(console: RichConsole, finding: Finding, here: CommandLine, evidence: bool) -> None:
-    console.print(f"  {finding.severity:<{WIDTH}}", style=COLOURS[finding.severity], end="")
-    console.print(f"{finding.name}: {finding.what}")
-    for line in finding.evidence_lines if evidence else ():
-        console.print(f"  {'':<{WIDTH}}{line}", style="dim")
-    for line in diagnosis.tries(finding, partial(suggest.text, typed=here)):
-        console.print(f"  {'':<{WIDTH}}{line}")
+    shown = finding if evidence else replace(finding, evidence="")
+    typed = partial(suggest.text, typed=here)
+    said = diagnosis.lines(shown, typed, f"{finding.name}: ", indent=" " * WIDTH)
+    console.print(f"  {finding.severity}".ljust(WIDTH), style=COLOURS[finding.severity], end="")
+    for number, line in enumerate(said):
+        console.print(line, style="dim" if 0 < number <= len(shown.evidence_lines) else None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import click
 
 from ...contract.log_text import harmless
+from ...core import diagnosis
 from ...core.command_line import CommandLine
 from ...core.job_record import Job, JobState
 from ...core.remedy import ADVICE
@@ -18,7 +19,7 @@ from ...monitoring.end import JobEnd
 from ...settings import suggest
 from .. import printer
 
-WIDTH = len("first to fail: ")
+WIDTH = len("  first to fail: ")
 FIXED_BY = {
     YOU: "you",
     AUTHOR: "the author of the trainer",
@@ -98,7 +99,7 @@ def explanation_lines(explanation: Explanation, job: Job | None = None) -> list[
     """Return an explanation for people, one fact a line under its word."""
     typed = job.typed if job else end.UNKNOWN_LAUNCH
     if not explanation.failed:
-        return [f"  {harmless(x)}" for x in (explanation.what, *explanation.evidence_lines)]
+        return list(map(harmless, diagnosis.lines(explanation, mark="  ")))
     of_all = explanation.who and explanation.rank is None and not explanation.host
     facts = [
         ("cause", [explanation.what]),
@@ -112,10 +113,9 @@ def explanation_lines(explanation: Explanation, job: Job | None = None) -> list[
         ("certainty", [f"{explanation.certainty.value}: {explanation.because}"]),
     ]
     return [
-        f"  {word + ':' if at == 0 else '':<{WIDTH}}{harmless(text)}"
+        harmless(line)
         for word, texts in facts
-        for at, text in enumerate(texts)
-        if text
+        for line in diagnosis.hanging(f"  {word}:".ljust(WIDTH), filter(None, texts), " " * WIDTH)
     ]
 
 

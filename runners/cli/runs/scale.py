@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ...core import diagnosis
 from ...core.errors import RunnerError, UsageError
 from ...scale import number_format, run_study, study_request
 from ...scale.drafts import PlannedRun
@@ -196,7 +197,7 @@ def _report(report: StudyReport, as_json: bool) -> None:
     for finding in findings(report):
         click.echo(finding)
     for caution in report.cautions:
-        click.echo(f"! {caution.what}")
+        click.echo("\n".join(diagnosis.lines(caution, mark="! ")))
     for failed in report.failed:
         click.echo(f"failed: {failed.folder}: {failed.reason.splitlines()[0]}")
 

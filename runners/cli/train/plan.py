@@ -48,7 +48,7 @@ def _print(made: Plan) -> None:
         click.echo(f"warning: {plan_summary.warning(warning)}")
     for refusal in made.refusals:
         alone = replace(refusal, remedies=())  # those of all together follow
-        click.echo("refused: " + "\n".join(diagnosis.lines(alone)))
+        click.echo("\n".join(diagnosis.lines(alone, mark="refused: ")))
     here = invocation.command_line()
     for remedy in working_remedies.instead(made, here):
         click.echo(f"try: {suggest.text(remedy, here)}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.core import sif
+from runners.core.diagnosis import Severity
 from runners.core.errors import NotVerified
 from runners.core.remedy import advice
 from runners.images import verify
@@ -23,11 +24,9 @@ def checks(image: Path) -> dict[str, ImageCheck]:
 
 def test_a_truncated_file_keeps_the_diagnosis(tmp_path: Path) -> None:
     check = checks(make_sif(tmp_path / "cut.sif", {}, cut=100))["whole"]
-    assert check.state == verify.FAIL
-    assert check.diagnosis is not None
-    assert check.diagnosis.id == "image-unusable"
-    assert check.diagnosis.evidence
-    assert check.diagnosis.remedies == (advice("copy or build it again"),)
+    assert (check.state, check.id) == (verify.FAIL, "image-unusable")
+    assert check.evidence
+    assert check.remedies == (advice("copy or build it again"),)
 
 
 def test_a_signature_that_no_runtime_can_check_keeps_the_remedy(
@@ -36,10 +35,9 @@ def test_a_signature_that_no_runtime_can_check_keeps_the_remedy(
     image = make_sif(tmp_path / "signed.sif", {}, more=[(sif.SIGNATURE, b"signature")])
     monkeypatch.setenv("PATH", str(tmp_path))
     check = checks(image)["signature"]
-    assert check.diagnosis is not None
-    assert check.diagnosis.id == "container-runtime-missing"
-    assert check.diagnosis.remedies == (advice("module load apptainer"),)
-    assert checks(make_sif(tmp_path / "plain.sif", {}))["signature"].diagnosis is None
+    assert check.id == "container-runtime-missing"
+    assert check.remedies == (advice("module load apptainer"),)
+    assert not checks(make_sif(tmp_path / "plain.sif", {}))["signature"].id
 
 
 def test_programs_get_the_diagnosis_and_people_a_line_for_each_remedy(
@@ -54,7 +52,10 @@ def test_programs_get_the_diagnosis_and_people_a_line_for_each_remedy(
     assert whole["diagnosis"]["remedies"] == [{"kind": "advice", "text": whole["remedy"]}]
     assert contents["diagnosis"] is None
 
-    failed = ImageCheck("runs", verify.FAIL, "why", "first\nsecond")
+    both = (advice("first"), advice("second"))
+    failed = ImageCheck("x", Severity.FAILURE, "why", "a\n b", both, name="runs", state=verify.FAIL)
     monkeypatch.setattr(verify, "verify", lambda *_: iter([failed]))
     told = runner(monkeypatch, capsys, "verify", "cut.sif").stdout
-    assert [line.strip() for line in told.splitlines()][1:] == ["try: first", "try: second"]
+    first, *below = told.splitlines()
+    assert first == "fail         runs          why"
+    assert below == [f"{'':<27}{line}" for line in ("a", " b", "try: first", "try: second")]

@@ -110,8 +110,8 @@ def _launch(report: ScriptReport, draft: LaunchLine) -> Iterator[str]:
 
 def findings_as_text(findings: Iterable[LineDiagnosis]) -> Iterator[str]:
     for finding in findings:
-        yield f"{finding.place}{finding.id}: {finding.what}"
-        yield from (f"    {line}" for line in diagnosis.tries(finding, word="right"))
+        mark = f"{finding.place}{finding.id}: "
+        yield from diagnosis.lines(finding, mark=mark, indent="    ", word="right")
 
 
 def as_json(report: ScriptReport) -> dict[str, Any]:
