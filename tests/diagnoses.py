@@ -82,7 +82,7 @@ def id_of_kind(kind: ast.ClassDef) -> str:
 def error_ids() -> list[str]:
     """Return the ids of all errors, also those that a function is called with that makes one."""
     calls = [node for _, node in _nodes() if isinstance(node, ast.Call)]
-    makers = [call for call in calls if _name(call) in ("_refuse", "_refused")]
+    makers = [call for call in calls if _name(call) in ("_refuse", "_refused", "kind")]
     made = {id for call in (*makers, *(call for _, call in errors())) for id in ids_of(call)}
     return sorted((made | {id_of_kind(kind) for _, kind in kinds()}) - {""})
 

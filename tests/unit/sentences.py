@@ -30,7 +30,10 @@ TESTS = ("tests/unit/*/test_*.py", "addons/*/tests/**/test_*.py")
 VARYING = {  # from one run of the tests to the next, or from one machine to another
     "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+"),
     "local-NUMBER": re.compile(r"\blocal-\d+(-\d+)?"),  # a job of this machine, by its process
+    "process NUMBER on HOST": re.compile(r"\bprocess \d+ on \S+"),
     "127.0.0.1:PORT": re.compile(r"\b127\.0\.0\.1:\d{4,}"),  # a test's own server
+    "SIZE are free": re.compile(r"[\d.]+ \w?B are free"),
+    "(MODE)": re.compile(r"\([d-][rwx-]{9}\)"),  # the umask's part of it
     "runner VERSION": re.compile(rf"\brunner {re.escape(__version__)}"),
     "the connection ended": re.compile("Connection reset by peer|Broken pipe"),
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runners.core import locks
-from runners.core.errors import SystemFault
 
+from .. import sentences
 from ..listener import Said
 
 
@@ -18,7 +18,7 @@ def test_the_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
     precious.write_text("mine")
     lock.symlink_to(precious)
     with (
-        pytest.raises(SystemFault, match="cannot write"),
+        sentences.raises("file-not-written"),
         locks.exclusive(lock, Said(), "is at work"),
     ):
         pass

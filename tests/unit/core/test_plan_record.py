@@ -12,7 +12,6 @@ import pytest
 from runners.contract.enums import Controller
 from runners.core import plan_record
 from runners.core.command_line import Given
-from runners.core.errors import SystemFault
 from runners.core.job_record import JobPaths
 from runners.core.model import (
     BindMount,
@@ -41,6 +40,8 @@ from runners.core.plan import (
 )
 from runners.core.plan_record import PlanRecord
 from runners.core.trainer import Trainer, Tuning
+
+from .. import sentences
 
 SPEC = JobSpec(
     "t",
@@ -121,7 +122,7 @@ def test_the_image_is_called_as_it_was_given(given: str | None, name: str) -> No
 )
 def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value: object) -> None:
     paths.plan.write_text(json.dumps({**plan_record.as_data(PLAN), name: value}))
-    with pytest.raises(SystemFault, match="cannot read"):
+    with sentences.raises("plan-unreadable"):
         plan_record.read(paths)
 
 
@@ -129,7 +130,7 @@ def test_a_file_that_no_plan_writes_is_refused(paths: JobPaths, name: str, value
 def test_another_form_is_named(paths: JobPaths, written: object) -> None:
     assert plan_record.read(paths) == plan_record.PlanRecord(), "there is no file yet"
     paths.plan.write_text(json.dumps(written))
-    with pytest.raises(SystemFault, match="written by another version"):
+    with sentences.raises("plan-of-other-version"):
         plan_record.read(paths)
 
 

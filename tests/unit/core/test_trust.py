@@ -21,6 +21,8 @@ from runners.core.errors import UsageError
 from runners.images import local_image
 from runners.settings import config, config_files
 
+from .. import sentences
+
 OTHER = 4711
 Shift = Callable[[Path], None]
 
@@ -60,12 +62,15 @@ def nodes() -> object:
     return config.load({}, os.environ).get("nodes")
 
 
-def refused(*words: str) -> None:
+def refused(evidence: str, *chmod: str) -> None:
+    """Refuse the current folder's runner.toml by this; to trust the folder is offered last."""
+    folder = Path.cwd()
     with pytest.raises(UsageError) as error:
         nodes()
-    assert error.value.exit_code == 2
-    for word in (*words, "runner config trust"):
-        assert word in str(error.value)
+    id, *remedies = sentences.told(error.value)
+    assert (id, error.value.exit_code) == ("untrusted", 2)
+    assert remedies == [*chmod, f"runner config trust {folder}"]
+    assert error.value.evidence.startswith(evidence)
 
 
 def test_ones_own_file_is_read(folder: Path) -> None:
@@ -74,7 +79,7 @@ def test_ones_own_file_is_read(folder: Path) -> None:
 
 def test_a_file_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:
     give_away(folder / "runner.toml")
-    refused(f"belongs to the user {OTHER}", str(folder))
+    refused(f"{folder}/runner.toml belongs to the user {OTHER}")
 
 
 def test_it_does_not_stop_what_launches_nothing_by_it(folder: Path, give_away: Shift) -> None:
@@ -89,25 +94,25 @@ def test_a_link_of_another_user_is_refused(folder: Path, give_away: Shift) -> No
     (folder / "runner.toml").symlink_to(mine)
     assert nodes() == 3
     give_away(folder / "runner.toml")
-    refused("the link", f"belongs to the user {OTHER}")
+    refused(f"the link {folder}/runner.toml belongs to the user {OTHER}")
 
 
 def test_a_link_to_a_file_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:
     his = (folder / "runner.toml").rename(folder / "his.toml")
     (folder / "runner.toml").symlink_to("his.toml")
     give_away(his)
-    refused("his.toml belongs to")
+    refused(f"{his.with_name('his.toml')} belongs to the user {OTHER}")
 
 
 @pytest.mark.parametrize("name", ["runner.toml", "."])
 def test_what_everybody_may_write_is_refused(folder: Path, name: str) -> None:
     (folder / name).chmod((folder / name).stat().st_mode | 0o002)
-    refused("every user may write", "chmod o-w")
+    refused(f"every user may write {folder / name} ", f"chmod o-w {folder / name}")
 
 
 def test_a_folder_above_that_everybody_may_write_is_refused(folder: Path) -> None:
     folder.parent.chmod(0o777)
-    refused(f"every user may write {folder.parent} ")
+    refused(f"every user may write {folder.parent} ", f"chmod o-w {folder.parent}")
     folder.parent.chmod(0o1777)
     assert nodes() == 3
 
@@ -115,7 +120,7 @@ def test_a_folder_above_that_everybody_may_write_is_refused(folder: Path) -> Non
 def test_a_pipe_is_refused_at_once(folder: Path) -> None:
     (folder / "runner.toml").unlink()
     os.mkfifo(folder / "runner.toml")
-    with pytest.raises(UsageError, match=r"cannot read runner\.toml"):
+    with sentences.raises("toml-unreadable"):
         nodes()
 
 
@@ -135,14 +140,14 @@ def test_a_file_that_is_replaced_meanwhile_is_read_if_the_new_one_may_be(
     assert trust.read(path, os.environ) == b"new"
     new.write_text("theirs")
     give_away(new)
-    with pytest.raises(UsageError, match="other users"):
+    with sentences.raises("untrusted"):
         trust.read(path, os.environ)
 
 
 def test_a_link_that_leads_in_a_circle(folder: Path) -> None:
     (folder / "runner.toml").unlink()
     (folder / "runner.toml").symlink_to("runner.toml")
-    with pytest.raises(UsageError, match="Too many levels of symbolic links"):
+    with sentences.raises("toml-unreadable"):
         nodes()
 
 
@@ -193,7 +198,7 @@ def test_a_folder_is_trusted_by_command_until_it_has_another_owner(
     listed = cli_runner.invoke(cli, ["config", "trust", "--list"])
     assert listed.output.split() == [str(folder)]
     give_away(folder)
-    refused("belongs to")
+    refused(f"{folder}/runner.toml belongs to the user {OTHER}")
 
 
 def test_trust_is_for_what_is_below_and_ends(folder: Path, give_away: Shift) -> None:
@@ -207,14 +212,14 @@ def test_trust_is_for_what_is_below_and_ends(folder: Path, give_away: Shift) -> 
     os.chdir("..")
     assert CliRunner().invoke(cli, ["config", "trust", "--remove"]).exit_code == 0
     os.chdir(below)
-    refused("belongs to")
+    refused(f"{below}/runner.toml belongs to the user {OTHER}")
 
 
 def test_trust_of_what_is_below_says_nothing_of_what_is_beside(folder: Path) -> None:
     (folder / "below").mkdir()
     trust.add(folder / "below", os.environ)
     folder.chmod(0o777)
-    refused("every user may write")
+    refused(f"every user may write {folder} ", f"chmod o-w {folder}")
 
 
 def test_what_was_not_trusted_cannot_be_removed(folder: Path) -> None:
@@ -226,7 +231,7 @@ def test_an_image_by_its_name_alone_is_not_another_users(folder: Path, give_away
     (folder / "a.sif").touch()
     assert local_image.find("a.sif") == folder / "a.sif"
     give_away(folder / "a.sif")
-    with pytest.raises(UsageError, match="belongs to"):
+    with sentences.raises("untrusted"):
         local_image.find("a.sif")
     assert local_image.find("./a.sif") == folder / "a.sif"
 
@@ -254,9 +259,9 @@ def test_a_folder_of_sites_that_is_named_vouches_for_no_one_else(
     give_away(site)
     error = CliRunner().invoke(cli, ["sites", "--json"]).exception
     assert isinstance(error, UsageError)
-    assert f"hill.toml belongs to the user {OTHER}" in str(error)
-    assert f"try: runner config trust {site.parent}" in str(error)
-    assert "--site none" in str(error)
+    trusting, another = f"runner config trust {site.parent}", "--site NAME, or --site none"
+    assert sentences.told(error) == ("untrusted", trusting, another)
+    assert f"hill.toml belongs to the user {OTHER}" in error.evidence
 
 
 @pytest.fixture(scope="module")
@@ -292,10 +297,14 @@ def test_a_run_lies_in_no_folder_that_another_user_could_move(
     for name in ("his/mine", "his/mine/new/runs", "his", "new", ""):
         trust.check(tmp_path / "open" / name, os.environ)
     give_away(tmp_path / "open/his")
-    for name in ("his/mine", "his/mine/new/runs", "his"):
-        with pytest.raises(UsageError, match="other users could"):
+    for name, id in (
+        ("his/mine", "path-replaceable"),
+        ("his/mine/new/runs", "path-replaceable"),
+        ("his", "untrusted"),
+    ):
+        with sentences.raises(id):
             trust.check(tmp_path / "open" / name, os.environ)
     trust.check(tmp_path / "open/new", os.environ)
     give_away(tmp_path / "open")
-    with pytest.raises(UsageError, match="other users could replace it"):
+    with sentences.raises("path-replaceable"):
         trust.check(tmp_path / "open/new", os.environ)

@@ -17,6 +17,8 @@ from runners.images import oci_image
 from runners.images.facts import image_labels
 from runners.registry import oci_layer
 
+from .. import sentences
+
 SECRET = b'{"secret": "of the user"}'
 
 
@@ -118,5 +120,5 @@ def test_labels_of_a_sandbox_that_are_elsewhere_are_not_read(
 def test_labels_of_a_sandbox_that_are_none(root: Path, text: str) -> None:
     (root / ".singularity.d").mkdir()
     (root / ".singularity.d/labels.json").write_text(text)
-    with pytest.raises(Refused, match="cannot be used as an image"):
+    with sentences.raises("image-labels-damaged"):
         image_labels.read(root)

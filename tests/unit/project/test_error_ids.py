@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests import diagnoses
-from tests.unit import sentences
+from tests.unit.sentences import EXPLAINED, PAGE
 
 # The same fault in more than one module.
 SHARED = {"cancel-failed", "image-not-given", "job-not-running", "job-refused", "slurm-silent"}
@@ -37,7 +37,7 @@ def test_a_kind_of_error_that_is_one_fault_has_an_id() -> None:
 
 
 def test_what_is_on_the_page_of_sentences_is_still_said() -> None:
-    errors = sentences.PAGE.read_text(encoding="utf-8").partition(sentences.EXPLAINED)[0]
+    errors = PAGE.read_text(encoding="utf-8").partition(EXPLAINED)[0]
     said = set(re.findall(r"^([a-z0-9-]+) \(", errors, re.MULTILINE))
     known = {*diagnoses.ids(), *diagnoses.error_ids()}
     assert len(said) > 50
