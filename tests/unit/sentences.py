@@ -35,6 +35,7 @@ VARYING = {  # from one run of the tests to the next, or from one machine to ano
     "SIZE are free": re.compile(r"[\d.]+ \w?B are free"),
     "(MODE)": re.compile(r"\([d-][rwx-]{9}\)"),  # the umask's part of it
     "runner VERSION": re.compile(rf"\brunner {re.escape(__version__)}"),
+    "maximum recursion depth exceeded": re.compile("maximum recursion depth exceeded.*"),
     "the connection ended": re.compile("Connection reset by peer|Broken pipe"),
 }
 recorded: set[str] | None = None  # while the page is written

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from runners.core import digest as file_digest
-from runners.core.errors import SystemFault
 from runners.images.facts import digest_cache
+
+from .. import sentences
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -37,10 +38,10 @@ def test_a_digest_is_remembered_and_an_altered_file_is_not(old: Path) -> None:
 
 def test_a_file_put_in_its_place_is_another(old: Path) -> None:
     digest_cache.digest(old)
-    other = old.with_name("b.sif")
-    other.write_bytes(b"CONTENT")
-    os.utime(other, ns=(0, old.stat().st_mtime_ns))
-    other.replace(old)
+    new = old.with_name("b.sif")
+    new.write_bytes(b"CONTENT")
+    os.utime(new, ns=(0, old.stat().st_mtime_ns))
+    new.replace(old)
     assert not digest_cache.recall(old)
 
 
@@ -76,7 +77,7 @@ def test_a_link_to_a_file_that_is_read_does_no_harm(old: Path, touched: list[int
 
 def test_a_file_that_goes_on_changing_has_no_digest(old: Path, touched: list[int]) -> None:
     touched[0] = digest_cache.READS
-    with pytest.raises(SystemFault, match="changed while it was read, 3 times"):
+    with sentences.raises("image-changing"):
         digest_cache.digest(old)
     assert not digest_cache.recall(old)
 
@@ -97,5 +98,5 @@ def test_half_a_memory_is_none(old: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(here: Path) -> None:
-    with pytest.raises(SystemFault, match="cannot read"):
+    with sentences.raises("image-unreadable"):
         digest_cache.digest(here)

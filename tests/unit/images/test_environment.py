@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import NotFound, UsageError
 from runners.core.model import RuntimeName
 from runners.images import inspect
 from runners.images.facts import environment_facts
 
+from .. import sentences
 from ..programs import program
 
 
@@ -35,14 +35,14 @@ def test_names_in_a_store(runtime: RuntimeName, name: str, path: str) -> None:
 
 @pytest.mark.parametrize("name", ["oras://a/b:1", "a b", "https://a/b.sif"])
 def test_what_is_no_name_in_a_store(name: str) -> None:
-    with pytest.raises(UsageError, match="is not a name in the image store of shifter") as told:
+    pull = "shifterimg pull NAME:TAG, then --image NAME:TAG"
+    with sentences.raises("store-name-malformed", pull):
         environment_facts.image(name, RuntimeName.SHIFTER)
-    assert "shifterimg pull" in str(told.value)
 
 
 @pytest.mark.parametrize("runtime", [RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC, RuntimeName.NONE])
 def test_no_image(runtime: RuntimeName) -> None:
-    with pytest.raises(UsageError, match="no image was given"):
+    with sentences.raises("image-not-given"):
         environment_facts.image(None, runtime)
 
 
@@ -84,5 +84,5 @@ def test_what_is_no_environment(tmp_path: Path, venv: Path) -> None:
     (tmp_path / "sandbox" / "bin").mkdir()
     os.symlink(sys.executable, tmp_path / "sandbox" / "bin" / "python")
     for folder in ("sandbox", "nothing"):
-        with pytest.raises(NotFound, match="is not the folder of"):
+        with sentences.raises("environment-not-found"):
             environment_facts.image(str(tmp_path / folder), RuntimeName.NONE)

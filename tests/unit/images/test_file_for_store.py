@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import Refused
+from runners.core.errors import RunnerError
 from runners.core.model import RuntimeName
 from runners.images import file_for_store
+
+from .. import sentences
 
 SHIFTER, PODMAN_HPC = RuntimeName.SHIFTER, RuntimeName.PODMAN_HPC
 
 
-def refused(name: str, runtime: RuntimeName, *others: RuntimeName) -> Refused:
-    with pytest.raises(Refused, match=f"{name} is a SIF file") as caught:
+def refused(name: str, runtime: RuntimeName, *others: RuntimeName) -> RunnerError:
+    with sentences.raises("image-file-for-store") as caught:
         file_for_store.check(name, runtime, others)
     return caught.value
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import NotFound, Refused, RunnerError
 from runners.images import local_image
 
+from .. import sentences
 from ..core.test_sif import make_sif
 
 
@@ -17,10 +17,10 @@ def test_a_file_that_is_no_whole_image_can_be_looked_at_but_not_launched(
 ) -> None:
     monkeypatch.setenv("RUNNER_SCRATCH", str(here))
     cut = make_sif(here / "cut.sif", {}, cut=100)
-    with pytest.raises(Refused):
+    with sentences.raises("image-unusable"):
         local_image.on_disk(cut.name)
     assert local_image.file_of(cut.name) == cut
-    with pytest.raises(NotFound):
+    with sentences.raises("image-missing"):
         local_image.file_of("absent.sif")
 
 
@@ -31,5 +31,5 @@ def test_what_is_not_here_is_brought_first(here: Path, monkeypatch: pytest.Monke
     make_sif(here / "horovod_cpu.sif", {})
     assert local_image.brings("horovod_cpu.sif") == []
     (here / "horovod_cpu.sif").chmod(0o666)
-    with pytest.raises(RunnerError):
+    with sentences.raises("untrusted"):
         local_image.brings("horovod_cpu.sif")

@@ -14,7 +14,6 @@ import pytest
 
 from containers import build_record
 from runners.core import digest as file_digest
-from runners.core.errors import NotVerified
 from runners.core.model import ImageInfo
 from runners.core.progress import Progress
 from runners.images import recorded_digest
@@ -23,6 +22,7 @@ from runners.images.recorded_digest import Recorded
 from runners.images.store import images_lock, store
 from runners.script import ranks
 
+from .. import sentences
 from ..core.test_sif import make_sif
 from ..listener import Said
 from ..planning.test_stage_image import solved
@@ -82,9 +82,9 @@ def launched(image: Path) -> tuple[Recorded, Shown]:
 def test_the_next_command_after_a_flipped_byte(here: Path) -> None:
     image = pulled(here)
     flip(image)
-    with pytest.raises(NotVerified) as error:
+    again = f"rm {image} && runner pull oras://r.org/a:v1"
+    with sentences.raises("image-not-as-recorded", again):
         launched(image)
-    assert str(error.value.remedies[0]) == f"rm {image} && runner pull oras://r.org/a:v1"
 
 
 def test_a_new_stamp_is_read_once_with_a_bar(here: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_new_stamp_is_read_once_with_a_bar(here: Path) -> None:
 def test_another_file_under_the_name_of_a_build_is_refused(here: Path) -> None:
     image = built(here)
     make_sif(image, {"name": "another"})
-    with pytest.raises(NotVerified, match="is not the file that its build recorded") as error:
+    with sentences.raises("image-not-as-recorded") as error:
         launched(image)
     assert f"rm {build_record.path(image)}" in str(error.value.remedies[0])
 
@@ -115,7 +115,7 @@ def test_a_digest_of_images_lock_counts(here: Path) -> None:
     image = make_sif(here / "a.sif", {})
     entry = images_lock.LockedImage("a.sif", "oras://x/a", "sha256:" + "0" * 64, 7, "2026-11-26")
     images_lock.record(images_lock.here(), entry)
-    with pytest.raises(NotVerified, match=r"is not the file that images\.lock recorded"):
+    with sentences.raises("image-not-as-recorded"):
         launched(image)
 
 
@@ -130,10 +130,10 @@ def start_of_job(image: Path, recorded: Recorded, folder: Path) -> tuple[int, st
     )
     read = folder / "read"
     read.unlink(missing_ok=True)
-    own = f"sha256sum() {{ touch {shlex.quote(str(read))}; command sha256sum; }}"
+    marked = f"sha256sum() {{ touch {shlex.quote(str(read))}; command sha256sum; }}"
     (folder / "code").mkdir(exist_ok=True)
     (folder / "code" / ranks.IMAGE_STAMP).write_text(f"{recorded.stamp}\n")
-    text = "\n".join([f"run={shlex.quote(str(folder))}", own, *ranks.image_check(plan)])
+    text = "\n".join([f"run={shlex.quote(str(folder))}", marked, *ranks.image_check(plan)])
     done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=30)
     return done.returncode, done.stderr, read.exists()
 

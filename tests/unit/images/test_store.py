@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.core.errors import Refused, SystemFault
 from runners.core.locks import shared
 from runners.images.store import images_lock, in_use, store
 from runners.images.store.store import Stored
 
+from .. import sentences
 from ..core.test_sif import make_sif
 from ..listener import Said
 
@@ -57,12 +57,12 @@ def test_a_damaged_file_counts_as_absent(images: Path) -> None:
 
 
 def test_names_point_and_move(images: Path) -> None:
-    one, two = keep(images, "a"), keep(images, "b")
-    assert store.point("x.sif", one.digest) == ""
-    assert store.point("x.sif", two.digest) == one.digest
-    assert (images / "x.sif").resolve() == two.path
-    assert os.readlink(images / "x.sif") == two.path.name
-    assert store.names() == {"x.sif": two.digest}
+    first, second = keep(images, "a"), keep(images, "b")
+    assert store.point("x.sif", first.digest) == ""
+    assert store.point("x.sif", second.digest) == first.digest
+    assert (images / "x.sif").resolve() == second.path
+    assert os.readlink(images / "x.sif") == second.path.name
+    assert store.names() == {"x.sif": second.digest}
 
 
 def test_a_file_or_link_of_somebody_else_is_not_replaced(images: Path) -> None:
@@ -70,14 +70,14 @@ def test_a_file_or_link_of_somebody_else_is_not_replaced(images: Path) -> None:
     (images / "file.sif").write_text("mine")
     (images / "link.sif").symlink_to("/elsewhere/image.sif")
     for name in ("file.sif", "link.sif"):
-        with pytest.raises(Refused, match="already exists"):
+        with sentences.raises("image-name-taken"):
             store.point(name, kept.digest)
     assert [path.name for path in store.others()] == ["file.sif", "link.sif"]
 
 
 def test_nothing_is_pruned_beside_a_pull(images: Path) -> None:
     keep(images, "a")
-    with shared(store.pulls_lock(), Said()), pytest.raises(Refused, match="a pull is going on"):
+    with shared(store.pulls_lock(), Said()), sentences.raises("lock-held"):
         in_use.prune(dry_run=False)
 
 
@@ -132,7 +132,7 @@ def test_a_file_system_without_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_folder_that_cannot_be_written(images: Path, tmp_path: Path) -> None:
     images.rmdir()
     images.write_text("a file")
-    with pytest.raises(SystemFault, match="cannot write"), shared(store.pulls_lock(), Said()):
+    with sentences.raises("file-not-written"), shared(store.pulls_lock(), Said()):
         pass
 
 
