@@ -120,9 +120,9 @@ class Problems(FirstProblem):
             self.keep(error)
             return instead
 
-    def keep(self, error: RunnerError) -> None:
-        """Keep an error, once: more than one step may read the same setting."""
-        if str(error) not in map(str, self.found):
+    def keep(self, error: RunnerError | None) -> None:
+        """Keep an error if there is one, once: more than one step may read the same setting."""
+        if error and str(error) not in map(str, self.found):
             self.found.append(error)
 
 

@@ -1,25 +1,15 @@
-"""From settings to a plan: gathers what is known of the request, the site and the image; solves."""
+"""From settings to a plan: asks the site, the image and the data, once each; solves."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ..core.command_line import COMMAND
-from ..core.disk_space import mount_type
-from ..core.errors import Problems
-from ..core.model import (
-    DataAccess,
-    Dataset,
-    ImageInfo,
-    JobSpec,
-    Resources,
-    RuntimeName,
-    SchedulerName,
-)
+from ..core.errors import FirstProblem, Problems
+from ..core.model import DataAccess, Dataset, ImageInfo, RuntimeName, SchedulerName
 from ..core.plan import Plan
 from ..core.progress import Listener
 from ..core.remedy import Remedy, change
@@ -52,16 +42,15 @@ def plan(
     Without a trainer it is the one of `default_trainer`.
     """
     problems = Problems()
-    here = problems.of(probe_site, flags, None) or probe_site(
-        {**flags, "site": find_site.NONE}, None
-    )
-    name, words = trainer, tuple(args)
+    here = probe_site(flags, None, problems=problems)
+    name, words, named = trainer, tuple(args), None
     if not name:
-        name = default_trainer.of(_image_alone(flags, here, dry_run, listener))
+        named = _image_first(flags, here, dry_run, listener)
+        name = default_trainer.of(named.image)
         listener.tell(f"no trainer given: {name}, {default_trainer.ABOUT}")
     unknown = Trainer(name, None, None, words, program=name, typed=name), None
     resolved, preset = problems.of(trainers.find, name, words, one_of_many, instead=unknown)
-    made = plan_for(resolved, preset, flags, here, dry_run, listener, problems, one_of_many)
+    made = plan_for(resolved, preset, flags, here, dry_run, listener, problems, one_of_many, named)
     return made if trainer else default_trainer.fitted(made)
 
 
@@ -74,8 +63,14 @@ def plan_for(
     listener: Listener,
     problems: Problems | None = None,
     one_of_many: bool = False,
+    named: NamedImage | None = None,
 ) -> Plan:
     """Return the plan for a trainer that was found, with its preset, on a site that was asked.
+
+    Each source is asked once, when all that it depends on is known: the image that the settings
+    name (without a trainer `named` before them), the data, and of the site what only this job
+    depends on. The image's file is compared with its digest last: that reads it whole where it is
+    new, which is for launches in which nothing is wrong.
 
     It may be for `one_of_many` runs, of an array or a sweep. One that cannot work has refusals.
     Raises an error with all `problems`, and the plan's refusals, where there is one: a site that is
@@ -88,28 +83,26 @@ def plan_for(
         problems.of(only_here, here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
     resources = request.resources(settings, trainer.has_ranks, problems)
-    named = named_image.find(settings, resources, here, dry_run, listener, problems)
+    refused = bool(problems.found)
+    named = named or named_image.find(settings, resources, here, dry_run, listener, refused)
+    problems.keep(named.problem)
     data = problems.of(_data, settings, here.profile, instead=())
     spec = request.job_spec(settings, resources, named.image, trainer, data, problems)
     spec = replace(spec, runtime=RuntimeName.NONE) if named.by_nobody else spec
-    spec = job_site.with_partition(spec, here, problems)
+    of_job = job_site.find(spec, here, named.runtime)
+    problems.keep(of_job.problem)
     recorded = _recorded(named.image, dry_run or bool(problems.found), listener)
     case = Case(
-        spec,
-        job_site.for_job(spec, here, named.runtime),
-        _reasons(settings, named),
+        of_job.spec,
+        of_job.site,
+        {**settings.reasons(), **named.reasons},
         settings.unasked,
-        {} if here.remote_site else dict(_filesystems(spec)),
+        of_job.filesystems,
         one_of_many,
         settings,
     )
     case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
-    plan = solver.solve(case)
-    if plan.refusals:
-        from ..planning import search  # for what cannot work only
-
-        full = job_site.in_full(spec, case.site, named.runtime)
-        plan = search.with_instead(replace(case, site=full), plan)
+    plan = _solved(case, named.runtime)
     if problems.found:
         raise at_once.error(problems.found, plan)
     return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
@@ -133,26 +126,30 @@ def _recorded(image: ImageInfo, unread: bool, listener: Listener) -> Recorded:
     return recorded_digest.check(image.path, listener.progress)
 
 
-def _filesystems(spec: JobSpec) -> Iterator[tuple[Path, str]]:
-    """Yield the files and folders of a job, each with the kind of the file system it is on."""
-    files = [spec.runs_dir, spec.image.path, spec.trainer.file, *(data.path for data in spec.data)]
-    for path in filter(None, files):
-        yield path, mount_type(path)
-
-
-def _image_alone(
+def _image_first(
     flags: Mapping[str, Any], here: Site, dry_run: bool, listener: Listener
-) -> ImageInfo:
-    """Return the image before there is a trainer; what is wrong with it is told with the plan."""
+) -> NamedImage:
+    """Return the image before there is a trainer; what is wrong with it is told with the plan.
+
+    It is the same with the preset of a default trainer, which has nothing that an image depends on.
+    """
     settings = config.load(flags, os.environ, None, here.profile)
-    return named_image.find(settings, Resources(), here, dry_run, listener, Problems()).image
+    resources = request.resources(settings, True, Problems())
+    return named_image.find(settings, resources, here, dry_run, listener)
 
 
-def _reasons(settings: config.Config, named: NamedImage) -> dict[str, str]:
-    more = {"architecture": named.why} if named.why else {}
-    if named.by_nobody and request.one_of(RuntimeName, settings.get("runtime")) is None:
-        more["runtime"] = "no image was given"
-    return {**settings.reasons(), **more}
+def _solved(case: Case, runtime: RuntimeName) -> Plan:
+    """Return the plan, a refused one with what works instead.
+
+    The search plans with other settings: only for it the site is asked for what these depend on.
+    """
+    plan = solver.solve(case)
+    if not plan.refusals:
+        return plan
+    from ..planning import search  # for what cannot work only
+
+    full = job_site.in_full(case.spec, case.site, runtime)
+    return search.with_instead(replace(case, site=full), plan)
 
 
 def _waiting(case: Case) -> Case:
@@ -162,18 +159,21 @@ def _waiting(case: Case) -> Case:
 
 
 def probe_site(
-    flags: Mapping[str, Any], preset: config.ConfigLayer | None, fresh: bool = False
+    flags: Mapping[str, Any],
+    preset: config.ConfigLayer | None,
+    fresh: bool = False,
+    problems: FirstProblem = request.AT_ONCE,
 ) -> Site:
     """Return what this machine offers, with the profile of the site that it belongs to.
 
-    A site that was named and is not here has its profile alone. Slurm's answers may be a minute
-    old, unless `fresh`.
+    A site that was named and is not here has its profile alone; where `problems` keeps that there
+    is no such site, there is none. Slurm's answers may be a minute old, unless `fresh`.
     """
     here, host = probe.probe(fresh), os.uname().nodename
     settings = config.load(flags, os.environ, preset)
     name = settings.get("site")
     scheduler = request.one_of(SchedulerName, settings.get("scheduler"))
-    profile = find_site.find(name, here.cluster_name, host, os.environ)
+    profile = problems.of(find_site.find, name, here.cluster_name, host, os.environ)
     queued = scheduler is None or capabilities(scheduler).queue
     if not (profile and name and queued):
         return replace(here, profile=profile)

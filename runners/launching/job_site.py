@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ..core import gpus
-from ..core.errors import NotFound, Problems
+from ..core.disk_space import mount_type
+from ..core.errors import NotFound
 from ..core.model import JobSpec, LauncherName, RuntimeName
 from ..core.remedy import change
 from ..core.site import Site
@@ -17,10 +19,26 @@ from ..schedulers import capabilities
 from ..sites import probe, slurm_nodes
 
 
-def for_job(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
-    """Return the site with all that the plan of this job depends on."""
-    here = _with_gpus(spec, _with_mounts(spec, here, runtime))
-    return _with_apptainer(spec, _with_host_mpi(spec, here), runtime)
+@dataclass(frozen=True)
+class JobSite:
+    """The site of one job, with all that its plan depends on.
+
+    `filesystems` are the kinds of those on which the job's files and folders lie. With a `problem`
+    the partition is missing, and `spec` asks for one that there is, to see what else is wrong.
+    """
+
+    spec: JobSpec
+    site: Site
+    filesystems: Mapping[Path, str]
+    problem: NotFound | None
+
+
+def find(spec: JobSpec, here: Site, runtime: RuntimeName) -> JobSite:
+    """Ask the site for what one job depends on, and others do not."""
+    spec, problem = _with_partition(spec, here)
+    site = _with_gpus(spec, _with_mounts(spec, here, runtime))
+    site = _with_apptainer(spec, _with_host_mpi(spec, site), runtime)
+    return JobSite(spec, site, {} if here.remote_site else dict(_filesystems(spec)), problem)
 
 
 def in_full(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
@@ -38,6 +56,13 @@ def in_full(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
         allocated_gpus=here.allocated_gpus
         or (probe.allocated_gpus(here.allocation) if here.allocation else 0),
     )
+
+
+def _filesystems(spec: JobSpec) -> Iterator[tuple[Path, str]]:
+    """Yield the files and folders of a job, each with the kind of the file system it is on."""
+    files = [spec.runs_dir, spec.image.path, spec.trainer.file, *(data.path for data in spec.data)]
+    for path in filter(None, files):
+        yield path, mount_type(path)
 
 
 def _with_mounts(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
@@ -83,21 +108,19 @@ def _with_apptainer(spec: JobSpec, here: Site, runtime: RuntimeName) -> Site:
     return replace(here, apptainer=probe.apptainer(runtime))
 
 
-def with_partition(spec: JobSpec, here: Site, problems: Problems) -> JobSpec:
-    """Return the request with a partition that there is, to see what else is wrong with it."""
+def _with_partition(spec: JobSpec, here: Site) -> tuple[JobSpec, NotFound | None]:
+    """Return the request with a partition that there is, and that the one it names is missing."""
     names = [partition.name for partition in here.partitions]
     missing = _missing_partition(spec, here, names)
     if not missing:
-        return spec
+        return spec, None
     import difflib  # for a mistake only
 
     near = difflib.get_close_matches(missing, names, n=1) or names
     offers = [change(partition=name) for name in near]
     shown = f"sinfo: {', '.join(names)}"
-    problems.keep(
-        NotFound(f"there is no partition {missing}", shown, offers, id="partition-unknown")
-    )
-    return replace(spec, resources=replace(spec.resources, partition=near[0]))
+    problem = NotFound(f"there is no partition {missing}", shown, offers, id="partition-unknown")
+    return replace(spec, resources=replace(spec.resources, partition=near[0])), problem
 
 
 def _missing_partition(spec: JobSpec, here: Site, names: Sequence[str]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from .. import runtimes
-from ..core.errors import Problems, Refused, UsageError
+from ..core.errors import Refused, RunnerError, UsageError
 from ..core.model import ACTIVE, ImageInfo, Resources, RuntimeName, SchedulerName
 from ..core.progress import Listener
 from ..core.site import Profile, Site
@@ -19,16 +20,19 @@ from ..runtimes import FILES
 from ..settings import config, request
 
 
-class NamedImage(NamedTuple):
-    """The image of a launch, why it is that for the nodes, and what runs it.
+@dataclass(frozen=True)
+class NamedImage:
+    """The image of a launch, what runs it, and by setting why, where that was not asked for.
 
-    It is an environment where nobody named an image.
+    It is an environment where nobody named an image. With a `problem` it is not there, or cannot be
+    used, and the image is what is known of it.
     """
 
     image: ImageInfo
     runtime: RuntimeName
-    why: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
     by_nobody: bool = False
+    problem: RunnerError | None = None
 
 
 def find(
@@ -37,26 +41,26 @@ def find(
     here: Site,
     dry_run: bool,
     listener: Listener,
-    problems: Problems,
+    refused: bool = False,
 ) -> NamedImage:
-    """Return the image; of one that is not there, or cannot be used, what is known of it."""
+    """Return the image; neither a dry run pulls it nor a launch that is `refused` already."""
     name, runtime = settings.get("image"), _runtime(settings, here)
     try:
         if unnamed := _unnamed_environment(settings, here):
-            return NamedImage(unnamed, RuntimeName.NONE, by_nobody=True)
+            by_itself = request.one_of(RuntimeName, settings.get("runtime")) is None
+            reasons = {"runtime": "no image was given"} if by_itself else {}
+            return NamedImage(unnamed, RuntimeName.NONE, reasons, by_nobody=True)
         if runtime not in (*FILES, RuntimeName.NONE):
             _check_no_file(name, runtime, here)
-        image = _image(name, runtime, dry_run or bool(problems.found), listener)
+        image = _image(name, runtime, dry_run or refused, listener)
         image, why = _image_for_nodes(name, image, resources, here.profile)
         image = container_runtime.with_storage(_looked_into(image, listener))
-        return NamedImage(image, runtime, why)
+        return NamedImage(image, runtime, {"architecture": why} if why else {})
     except ImageMissing as error:
-        if not (dry_run and error.expected.unbuilt):
-            problems.keep(error)
-        return NamedImage(error.expected, runtime)
+        problem = None if dry_run and error.expected.unbuilt else error
+        return NamedImage(error.expected, runtime, problem=problem)
     except (UsageError, Refused) as error:
-        problems.keep(error)
-        return NamedImage(_expected(name), runtime)
+        return NamedImage(_expected(name), runtime, problem=error)
 
 
 def _check_no_file(name: str | None, runtime: RuntimeName, here: Site) -> None:
