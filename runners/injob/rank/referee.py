@@ -94,10 +94,10 @@ class Referee:
         if self.code:
             return
         self.poll()
-        check = self.settings.check
-        self._send(RankReport(reports.ENDED), last=check)
+        self._send(RankReport(reports.ENDED), last=True)
         if self.settings.task.rank:
             return
+        check = self.settings.check
         # Without the check the ranks may have nothing to do with each other.
         self._wait(self._all_gone, SECONDS_FOR_OTHERS if check else SECONDS_FOR_LAST_WORDS)
         # What a rank told last may come after the end of its connection was seen.
