@@ -28,7 +28,7 @@ EXPLAINED = "\n# What explain says\n\n"
 USED = " import sentences\n"  # in each module whose tests compare ids
 TESTS = ("tests/unit/*/test_*.py", "addons/*/tests/**/test_*.py")
 VARYING = {  # from one run of the tests to the next, or from one machine to another
-    "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/\s']+"),
+    "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/:\s']+"),
     "local-NUMBER": re.compile(r"\blocal-\d+(-\d+)?"),  # a job of this machine, by its process
     "process NUMBER on HOST": re.compile(r"\bprocess \d+ on \S+"),
     "127.0.0.1:PORT": re.compile(r"\b127\.0\.0\.1:\d{4,}"),  # a test's own server

@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from runner_convert.command import convert_command
+from runners.core.errors import RunnerError
 from tests import addons
 from tests.documents import ROOT
+from tests.unit import sentences
 from tests.unit.in_process import runner
 
 DOCKERFILE = "FROM debian:12-slim\nEXPOSE 80\n"
@@ -70,29 +74,21 @@ def test_a_definition_becomes_a_dockerfile(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "option", "code", "words"),
+    ("name", "text", "option", "id"),
     [
-        ("my.def", DEFINITION, "--target=x", 2, "is read as a definition"),
-        ("my.def", DEFINITION, "--check", 2, "--check is for a batch script"),
-        ("Dockerfile", DOCKERFILE, "--json", 2, "is read as a dockerfile"),
-        ("my.def", DEFINITION + "%setup\n  true\n", "-oDockerfile", 80, "line 8: %setup: it runs"),
-        ("my.def", "Bootstrap docker\n", "-oDockerfile", 2, "neither 'Keyword: value'"),
-        ("my.def", DEFINITION + "%files\n  a\0 /b\n", "-oDockerfile", 2, "my.def is not text"),
-        ("Dockerfile", DOCKERFILE + "COPY a\0 /b\n", "-ox.def", 2, "Dockerfile is not text"),
+        ("my.def", DEFINITION, "--target=x", "option-of-other-kind"),
+        ("my.def", DEFINITION, "--check", "option-of-other-kind"),
+        ("Dockerfile", DOCKERFILE, "--json", "option-of-other-kind"),
+        ("my.def", DEFINITION + "%setup\n  true\n", "-oDockerfile", "definition-not-convertible"),
+        ("my.def", "Bootstrap docker\n", "-oDockerfile", "header-malformed"),
+        ("my.def", DEFINITION + "%files\n  a\0 /b\n", "-oDockerfile", "input-not-text"),
+        ("Dockerfile", DOCKERFILE + "COPY a\0 /b\n", "-ox.def", "input-not-text"),
     ],
 )
-def test_what_cannot_be_converted(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    text: str,
-    option: str,
-    code: int,
-    words: str,
-) -> None:
+def test_what_cannot_be_converted(here: Path, name: str, text: str, option: str, id: str) -> None:
     (here / name).write_text(text)
-    done = runner(monkeypatch, capsys, "convert", name, option)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert words in done.stderr
+    done = CliRunner().invoke(convert_command, [name, option])
+    assert isinstance(done.exception, RunnerError)
+    assert sentences.told(done.exception)[0] == id
+    assert done.output == ""
     assert not (here / "Dockerfile").exists() or name == "Dockerfile"

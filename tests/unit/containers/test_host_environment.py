@@ -52,14 +52,17 @@ LABELS = {"horovod.version": "0.28.1", "horovod.controllers": "mpi,gloo", "pmi.c
 
 @dataclass(frozen=True)
 class Done:
+    """How a command ended: by an error of ours, or by one of click's with its words."""
+
     exit_code: int
     output: str
+    error: RunnerError | None = None
 
 
 def build(*words: str) -> Done:
     done = CliRunner().invoke(cli, ["build", *words])
     if isinstance(done.exception, RunnerError):
-        return Done(done.exception.exit_code, str(done.exception))
+        return Done(done.exception.exit_code, done.output, done.exception)
     return Done(done.exit_code, done.output)
 
 
@@ -67,8 +70,10 @@ def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     done = build("env", str(tmp_path))
     assert done.exit_code == 2
-    assert "is there already, and not empty" in done.output
-    assert f"runner build horovod --into {tmp_path}" in done.output
+    assert done.error is not None
+    id, remedy = sentences.told(done.error)
+    assert id == "environment-not-new"
+    assert remedy.endswith(f"runner build horovod --into {tmp_path}")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
@@ -78,7 +83,7 @@ def test_a_folder_that_has_something_is_left_alone(tmp_path: Path) -> None:
         ((), "Missing argument 'DIR'"),
         (("a", "b"), "'b' is not one of 'cpu', 'gpu', 'gpu13'"),
         (("a", "cpu", "c"), "unexpected extra argument (c)"),
-        (("a", "--mpi", "/no/such"), "there is no C++ compiler of an MPI, /no/such"),
+        (("a", "--mpi", "/no/such"), "mpi-compiler-missing"),
     ],
 )
 def test_words_that_say_nothing(
@@ -89,7 +94,7 @@ def test_words_that_say_nothing(
     monkeypatch.setattr(host_tools, "find_python", lambda *_: Path(sys.executable))
     done = build("env", *words)
     assert done.exit_code == 2, done.output
-    assert said in done.output
+    assert said in (sentences.told(done.error)[0] if done.error else done.output)
     assert not list(here.iterdir())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .. import sentences
 from ..programs import program
 from .test_host_environment import build
 
@@ -32,31 +33,37 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNNER_SCRATCH", str(tmp_path / "scratch"))
 
 
+def refused(folder: Path, code: int) -> tuple[str, ...]:
+    """Return the id and the remedies of the error with which the command ends."""
+    done = build("horovod", "--into", str(folder))
+    assert done.error is not None
+    assert done.exit_code == code
+    return sentences.told(done.error)
+
+
 @pytest.mark.parametrize("words", [(), ("DIR",), ("--into",), ("--into", "a", "b")])
 def test_it_takes_one_environment(words: tuple[str, ...]) -> None:
     assert build("horovod", *words).exit_code == 2
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    done = build("horovod", "--into", str(tmp_path / "gone"))
-    assert done.exit_code == 2
-    assert "gone is no environment" in done.output
+    assert refused(tmp_path / "gone", 2) == ("not-an-environment",)
     assert not (tmp_path / "gone").exists()
 
 
 def test_what_is_refused_names_what_to_type(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", None, torch="2.1", numpy="1")
-    done = build("horovod", "--into", str(folder))
-    assert done.exit_code == 80
-    assert "has no C++ compiler that works" in done.output
-    assert "try: --module, of a compiler or an MPI" in done.output
+    id, remedy = refused(folder, 80)
+    assert id == "horovod-not-compilable"
+    assert remedy.startswith("--module, of a compiler or an MPI")
     (folder / "conda-meta").mkdir()
-    assert (
-        f"conda install -p {folder} gxx_linux-64" in build("horovod", "--into", str(folder)).output
-    )
+    id, remedy = refused(folder, 80)
+    assert id == "horovod-not-compilable"
+    assert remedy.startswith(f"conda install -p {folder} gxx_linux-64")
     environment(folder, "", numpy="1")
-    assert "has neither torch nor TensorFlow" in build("horovod", "--into", str(folder)).output
+    id, _ = refused(folder, 80)
+    assert id == "horovod-without-framework"
     environment(folder, "", torch="2.1", horovod="0.28.0")
-    again = build("horovod", "--into", str(folder))
-    assert "already has Horovod 0.28.0" in again.output
-    assert "pip uninstall horovod" in again.output
+    id, remedy = refused(folder, 80)
+    assert id == "horovod-already-there"
+    assert "pip uninstall horovod" in remedy

@@ -10,10 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from runner_convert.batch_scripts.file_kind import FileKind, kind_of
+from runner_convert.command import convert_command
 from runners.core import diagnosis
+from runners.core.errors import UsageError
 from tests import addons, documents
+from tests.unit import sentences
 from tests.unit.in_process import Done, runner
 
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\nsrun apptainer exec image.sif python t.py | tee log\n"
@@ -112,24 +116,25 @@ def test_kind_says_it(convert: Convert) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "id"),
     [
-        (
-            "#!/usr/bin/env python3\nprint()\n",
-            "job.sh, line 1: a script for python3, not for a POSIX",
-        ),
-        ("#!/bin/tcsh\nsetenv A 1\n", "job.sh, line 1: a script for tcsh"),
-        ("#!/bin/bash\n#BSUB -n 4\nmpirun a\n", "job.sh, line 2: directives of LSF"),
-        ("#!/bin/bash\n#FLUX: -N 2\nsrun a\n", "job.sh, line 2: directives of Flux"),
-        ("#!/bin/bash\n\0\n", "job.sh is not text"),
-        (")))(((\n", "job.sh, line 1: this is no shell script"),
+        ("#!/usr/bin/env python3\nprint()\n", "script-of-other-shell"),
+        ("#!/bin/tcsh\nsetenv A 1\n", "script-of-other-shell"),
+        ("#!/bin/bash\n#BSUB -n 4\nmpirun a\n", "script-of-other-scheduler"),
+        ("#!/bin/bash\n#FLUX: -N 2\nsrun a\n", "script-of-other-scheduler"),
+        ("#!/bin/bash\n\0\n", "input-not-text"),
+        (")))(((\n", "script-not-shell"),
     ],
 )
-def test_what_is_no_batch_script(text: str, message: str, convert: Convert) -> None:
-    done = convert(text)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"runner: {message}")
-    assert done.stdout == ""
+def test_what_is_no_batch_script(
+    text: str, id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.sh").write_text(text)
+    done = CliRunner().invoke(convert_command, ["job.sh"])
+    assert isinstance(done.exception, UsageError)
+    assert sentences.told(done.exception)[0] == id
+    assert done.output == ""
 
 
 def test_options_of_the_other_kind_are_refused(tmp_path: Path, convert: Convert) -> None:
