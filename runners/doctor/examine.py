@@ -22,6 +22,7 @@ from ..images import inspect
 from ..launching import gather
 from ..runtimes import FILES
 from ..settings import config
+from ..sites import named_site
 from . import timed, trial_job
 from .checks import (
     check_gpus,
@@ -45,8 +46,8 @@ def examine(
     `max_wait` is how many seconds to wait for the job, None for no job; `typed` asks for it. Raises
     UsageError where a job is wanted and no image named, and for a site that is not here.
     """
-    site = gather.probe_site(flags, trial_job.PRESET, fresh=True)
-    gather.only_here(site)
+    site = named_site.find(flags, trial_job.PRESET, fresh=True)
+    named_site.only_here(site)
     settings = config.load(flags, os.environ, trial_job.PRESET, site.profile)
     name = settings.get("image")
     if max_wait is not None and not name:

@@ -8,20 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.command_line import COMMAND
-from ..core.errors import FirstProblem, Problems
-from ..core.model import DataAccess, Dataset, ImageInfo, RuntimeName, SchedulerName
+from ..core.errors import Problems
+from ..core.model import DataAccess, Dataset, ImageInfo, RuntimeName
 from ..core.plan import Plan
 from ..core.progress import Listener
-from ..core.remedy import Remedy, change
+from ..core.remedy import change
 from ..core.site import Profile, Site
 from ..core.trainer import Trainer
 from ..images import recorded_digest
 from ..images.recorded_digest import Recorded
 from ..planning import solver
 from ..planning.case import Case
-from ..schedulers import capabilities
 from ..settings import config, request, trainers
-from ..sites import find_site, probe
+from ..sites import named_site
 from . import at_once, default_trainer, job_site, named_image
 from .named_image import NamedImage
 
@@ -42,7 +41,7 @@ def plan(
     Without a trainer it is the one of `default_trainer`.
     """
     problems = Problems()
-    here = probe_site(flags, None, problems=problems)
+    here = named_site.find(flags, None, problems=problems)
     name, words, named = trainer, tuple(args), None
     if not name:
         named = _image_first(flags, here, dry_run, listener)
@@ -80,7 +79,7 @@ def plan_for(
     """
     problems = problems or Problems()
     if not dry_run:
-        problems.of(only_here, here, change(dry_run=True))
+        problems.of(named_site.only_here, here, change(dry_run=True))
     settings = config.load(flags, os.environ, preset, here.profile)
     resources = request.resources(settings, trainer.has_ranks, problems)
     refused = bool(problems.found)
@@ -114,7 +113,7 @@ def session(
     """Return the plan of a job that starts no ranks, which may have refusals, and the site."""
     # The site, files, variables and flags may change it.
     preset = config.ConfigLayer(COMMAND, {"time": SESSION_TIME}, f"runner {name}")
-    here = probe_site(flags, preset)
+    here = named_site.find(flags, preset)
     trainer = Trainer(name, None, None)  # stands in for one; the name is also the job's
     return plan_for(trainer, preset, flags, here, dry_run, listener), here
 
@@ -156,36 +155,6 @@ def _waiting(case: Case) -> Case:
     from . import dependency  # few launches wait for others
 
     return dependency.of_case(case)
-
-
-def probe_site(
-    flags: Mapping[str, Any],
-    preset: config.ConfigLayer | None,
-    fresh: bool = False,
-    problems: FirstProblem = request.AT_ONCE,
-) -> Site:
-    """Return what this machine offers, with the profile of the site that it belongs to.
-
-    A site that was named and is not here has its profile alone; where `problems` keeps that there
-    is no such site, there is none. Slurm's answers may be a minute old, unless `fresh`.
-    """
-    here, host = probe.probe(fresh), os.uname().nodename
-    settings = config.load(flags, os.environ, preset)
-    name = settings.get("site")
-    scheduler = request.one_of(SchedulerName, settings.get("scheduler"))
-    profile = problems.of(find_site.find, name, here.cluster_name, host, os.environ)
-    queued = scheduler is None or capabilities(scheduler).queue
-    if not (profile and name and queued):
-        return replace(here, profile=profile)
-    if find_site.is_remote_site(profile, here.cluster_name, host, os.environ):
-        return find_site.remote(profile, os.getcwd())
-    return replace(here, profile=profile)
-
-
-def only_here(site: Site, *remedies: Remedy) -> None:
-    """Raise UsageError for a site that is not here, where its machines are needed."""
-    if site.remote_site and site.profile:
-        raise find_site.refused(site.profile, os.uname().nodename, os.environ, *remedies)
 
 
 def _data(settings: config.Config, profile: Profile | None) -> tuple[Dataset, ...]:

@@ -21,9 +21,10 @@ from ..core.remedy import advice
 from ..core.site import Site
 from ..jobs import find_run
 from ..jobs.find_run import Run, Runs
-from ..launching import gather, submit
+from ..launching import submit
 from ..launching.run_folder import Draft
 from ..schedulers import capabilities
+from ..sites import named_site
 from . import open_session, session_script
 from .open_session import PreparedSession, SessionRequest
 from .server_visit import ServerVisit
@@ -181,4 +182,4 @@ def reconnect(paths: JobPaths, job: Job, flags: Mapping[str, Any], title: str) -
             id="not-this-session",
         )
     trust.check(paths.root, os.environ)
-    return ServerVisit(paths, job, login(gather.probe_site(flags, None)))
+    return ServerVisit(paths, job, login(named_site.find(flags, None)))

@@ -9,8 +9,8 @@ from typing import Any
 
 from runners.core import diagnosis
 from runners.core.command_line import CommandLine
-from runners.launching import gather
 from runners.settings import suggest
+from runners.sites import named_site
 
 from ..line_diagnosis import LineDiagnosis
 from . import launch_line, outside, script
@@ -49,7 +49,7 @@ def convert(text: str, name: str) -> ScriptReport:
 
 def _load(text: str, name: str) -> Script:
     """Read a script, in which commands of this site mean what they do here."""
-    return script.load(text, name, gather.probe_site({}, None))
+    return script.load(text, name, named_site.find({}, None))
 
 
 def make(script: Script) -> ScriptReport:
