@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from runners.cli.runs import compare as compare_command
-from runners.core.errors import UsageError
 from runners.scale.compare import Compared, Comparison
 
+from .. import sentences
 from ..runs import a_run
 
 
@@ -31,7 +31,7 @@ def test_runs_are_compared_without_an_odd_result(
     facts = json.loads(printed.out)
     assert facts["best"] == "train-2"
     assert list(facts["runs"][0]["measured"]) == ["state"]
-    with pytest.raises(UsageError, match="--sort nope"):
+    with sentences.raises("sort-number-unknown"):
         compare_command.compare_command.main([*names, "--sort", "nope"], standalone_mode=False)
     assert why.format(runs[0].result) in capsys.readouterr().err
 

@@ -23,6 +23,7 @@ from runners.injob import problems
 from runners.jobs import find_run
 from runners.schedulers import slurm
 
+from .. import sentences
 from ..failures import leave, words
 from ..in_process import runner
 
@@ -142,7 +143,7 @@ def test_a_job_that_was_cancelled_waits_for_nothing() -> None:
 
 def test_runs_elsewhere_are_told_of(tmp_path: Path) -> None:
     assert "no runs in" in listed(tmp_path / "here")
-    with pytest.raises(NotFound, match="there are no runs in"):
+    with sentences.raises("run-not-found"):
         find_run.find(None, tmp_path / "here")
     there = tmp_path / "it's there" / "runs"
     a_run(there / "job-1", "41", "COMPLETED", 0)
@@ -151,11 +152,11 @@ def test_runs_elsewhere_are_told_of(tmp_path: Path) -> None:
     text = listed(tmp_path / "here")
     assert f"there are some in {there}\n" in text
     assert "try: runner list --runs-dir '" in text
-    with pytest.raises(NotFound, match="no run or job '41'") as error:
+    with sentences.raises("run-not-found") as error:
         find_run.find("41", tmp_path / "here")
     assert error.value.evidence == f"it is in {there}"
     assert str(error.value.remedies[0]).startswith("--runs-dir ")
-    with pytest.raises(NotFound) as error:
+    with sentences.raises("run-not-found") as error:
         find_run.find("43", tmp_path / "here")
     assert error.value.evidence == f"you have runs in {there}"
 
@@ -172,8 +173,7 @@ def test_what_has_ended_is_no_longer_cancelled(tmp_path: Path) -> None:
     a_run(tmp_path / "runs/done-1", "41", "COMPLETED", 0)
     done = CliRunner().invoke(cancel_command, ["--runs-dir", str(tmp_path / "runs"), "41"])
     assert isinstance(done.exception, NotFound)
-    assert done.exception.what == "job 41 has ended already"
-    assert [str(remedy) for remedy in done.exception.remedies] == ["runner status 41"]
+    assert sentences.told(done.exception) == ("job-ended", "runner status 41")
 
 
 def test_nothing_is_cancelled_without_a_word_from_the_user(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from runners.contract import failure_kinds as kinds
 from runners.contract.exit_codes import EXIT_NOT_VERIFIED
-from runners.core.errors import UsageError
 from runners.explain import message_signatures, run_signatures
 from runners.explain.run_conditions import NONE
 from runners.explain.run_signatures import RunSignature
+
+from .. import sentences
 
 ENTRIES = [*run_signatures.entries()]
 OF_FACTS = {
@@ -51,56 +52,50 @@ def test_an_entry_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("good", "wrong", "words"),
+    ("good", "wrong", "id"),
     [
-        ('id = "x"\n', "", "entry 1: lacks id"),
-        ('match = "x"', 'match = "x("', "match must be a regular expression"),
-        ('pattern = "y+"', 'pattern = "+"', "+ is no regular expression"),
-        ("remedy =", "remedie =", "unknown key remedie; did you mean remedy?"),
-        ("state =", "stat =", "unknown key when.stat; did you mean state?"),
-        ('"failed"', '"broken"', "when.state must be one of pending"),
-        ('state = "failed"', 'kind = "odd"', "when.kind must be one of exit"),
-        ('state = "failed"', 'signal = "SIGODD"', "when.signal must be the name of a signal"),
-        ('state = "failed"', "exit_code = true", "when.exit_code must be a whole number"),
-        ("500", '"slurm"', "precedence must be a whole number"),
-        ('"likely"', '"sure"', "certainty must be one of certain, likely, unsure"),
-        ('"logs"', '"odd"', "remedy must be one of edit"),
-        ('remedy = "logs"', "", "it needs one remedy"),
-        ('remedy = "logs"', 'remedy = "logs"\nadvice = "Fix it"', "it needs one remedy"),
-        ('remedy = "logs"', "change = { odd = true }", "odd is no option of the launch"),
-        ('remedy = "logs"', 'leave_out = ["odd"]', "leave_out must be an option of the launch"),
-        ('"logs"', '"logs"\nshow = ["last"]', "show must be one of record"),
-        ('"logs"', '"logs"\nsignals = { SIGODD = "odd" }', "SIGODD is no signal"),
-        ("[[signature]]", "[[signatur]]", "a.toml has signatur, signature in place of signature"),
+        ('id = "x"\n', "", "table-invalid"),
+        ('match = "x"', 'match = "x("', "table-invalid"),
+        ('pattern = "y+"', 'pattern = "+"', "signature-invalid"),
+        ("remedy =", "remedie =", "table-invalid"),
+        ("state =", "stat =", "table-invalid"),
+        ('"failed"', '"broken"', "table-invalid"),
+        ('state = "failed"', 'kind = "odd"', "table-invalid"),
+        ('state = "failed"', 'signal = "SIGODD"', "table-invalid"),
+        ('state = "failed"', "exit_code = true", "table-invalid"),
+        ("500", '"slurm"', "table-invalid"),
+        ('"likely"', '"sure"', "table-invalid"),
+        ('"logs"', '"odd"', "table-invalid"),
+        ('remedy = "logs"', "", "signature-invalid"),
+        ('remedy = "logs"', 'remedy = "logs"\nadvice = "Fix it"', "signature-invalid"),
+        ('remedy = "logs"', "change = { odd = true }", "signature-invalid"),
+        ('remedy = "logs"', 'leave_out = ["odd"]', "table-invalid"),
+        ('"logs"', '"logs"\nshow = ["last"]', "table-invalid"),
+        ('"logs"', '"logs"\nsignals = { SIGODD = "odd" }', "signature-invalid"),
+        ("[[signature]]", "[[signatur]]", "signature-table-unknown"),
     ],
 )
-def test_what_is_no_entry_is_refused(tmp_path: Path, good: str, wrong: str, words: str) -> None:
+def test_what_is_no_entry_is_refused(tmp_path: Path, good: str, wrong: str, id: str) -> None:
     assert ENTRY.count(good) == 1
     (tmp_path / "a.toml").write_text(ENTRY.replace(good, wrong))
-    with pytest.raises(UsageError) as told:
+    with sentences.raises(id):
         run_signatures.read(tmp_path / "a.toml")
-    assert words in f"{told.value}", told.value
 
 
 @pytest.mark.parametrize(
-    ("good", "wrong", "words"),
-    [
-        ('id = "x"\n', "", "a.toml, an entry without id: lacks id"),
-        ("certainty =", "certanty =", "a.toml, x: unknown key certanty; did you mean certainty?"),
-        ("example =", "where =", "a.toml, x: unknown key where"),
-    ],
+    ("good", "wrong"),
+    [('id = "x"\n', ""), ("certainty =", "certanty ="), ("example =", "where =")],
 )
 def test_what_is_no_message_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, wrong: str, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, wrong: str
 ) -> None:
     monkeypatch.setattr(message_signatures, "FOLDER", tmp_path)
     (tmp_path / "a.toml").write_text(MESSAGE)
     (entry,) = message_signatures.entries.__wrapped__()
     assert entry.id == "x"
     (tmp_path / "a.toml").write_text(MESSAGE.replace(good, wrong))
-    with pytest.raises(UsageError) as told:
+    with sentences.raises("table-invalid"):
         message_signatures.entries.__wrapped__()
-    assert words in f"{told.value}", told.value
 
 
 def test_a_sentence_names_what_there_is() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from runners.contract.rank_command import parse_ranks
-from runners.core.errors import UsageError
 from runners.settings import profiling
 
+from .. import sentences
 from ..programs import program
 from .shim import TWO, command
 
@@ -52,25 +52,25 @@ def test_ranks_are_read(text: str, expected: set[int] | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "0,,1", "0;1"])
 def test_what_are_no_ranks_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="neither a rank nor a range"):
+    with sentences.raises("profile-ranks-malformed", "--profile-ranks 0,2-3"):
         profiling.read("tool {output}", text or " ")
 
 
 @pytest.mark.parametrize(
-    ("command", "ranks", "says"),
+    ("command", "ranks", "id"),
     [
-        ("nsys profile", None, "has no {output}"),
-        ("{output}", None, "has no {output}"),
-        ("nsys 'profile {output}", None, "No closing quotation"),
-        ("", None, "no command"),
-        ("nsys {output}\n#SBATCH -n9", None, "visible characters"),
-        ("/etc/passwd {output}", None, "not an executable file"),
-        ("/etc {output}", None, "not an executable file"),
-        (None, "0", "goes with --profile-with"),
+        ("nsys profile", None, "profiler-output-missing"),
+        ("{output}", None, "profiler-output-missing"),
+        ("nsys 'profile {output}", None, "profiler-quoting"),
+        ("", None, "profiler-malformed"),
+        ("nsys {output}\n#SBATCH -n9", None, "profiler-malformed"),
+        ("/etc/passwd {output}", None, "profiler-not-executable"),
+        ("/etc {output}", None, "profiler-not-executable"),
+        (None, "0", "profile-ranks-alone"),
     ],
 )
-def test_what_cannot_run_is_refused(command: str | None, ranks: str | None, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+def test_what_cannot_run_is_refused(command: str | None, ranks: str | None, id: str) -> None:
+    with sentences.raises(id):
         profiling.read(command, ranks)
 
 

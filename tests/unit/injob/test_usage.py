@@ -19,6 +19,7 @@ from runners.core.job_record import JobPaths
 from runners.injob import records
 from runners.monitoring import resource_use
 
+from .. import sentences
 from . import shim
 from .test_usage_readings import Library
 
@@ -189,9 +190,13 @@ def test_a_record_is_read_back_and_another_version_refused(tmp_path: Path) -> No
         "use": json.loads((tmp_path / "use.json").read_text()),
     }
     assert resource_use.measured(read)["memory_peak_gb_per_node"] == 2.0
-    for damaged in ("[]", '{"version": 1, "nodes": []}', '{"version": 2, "nodes": [{}]}'):
+    for damaged, id in (
+        ("[]", "json-not-an-object"),
+        ('{"version": 1, "nodes": []}', "use-unreadable"),
+        ('{"version": 2, "nodes": [{}]}', "use-unreadable"),
+    ):
         paths.use.write_text(damaged)
-        with pytest.raises(Exception, match="cannot read"):
+        with sentences.raises(id):
             resource_use.of_run(paths)
 
 

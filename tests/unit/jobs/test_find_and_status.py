@@ -11,7 +11,6 @@ import pytest
 
 from runners.contract import failure_kinds as kinds
 from runners.core import job_record, shell
-from runners.core.errors import NotFound, SystemFault
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.explain import read_facts
@@ -21,6 +20,7 @@ from runners.jobs import find_run, job_status
 from runners.schedulers.local import SCHEDULER as LOCAL
 from runners.schedulers.local import start_time
 
+from .. import sentences
 from ..failures import leave, words
 
 
@@ -45,14 +45,14 @@ def test_a_job_is_found_by_number_name_folder_or_as_the_last(tmp_path: Path) -> 
     for word in ("41", "job-1", str(first.root)):
         assert find_run.find(word, tmp_path)[0] == first
     assert find_run.find(None, tmp_path)[0] == second
-    with pytest.raises(NotFound, match="'43'"):
+    with sentences.raises("run-not-found"):
         find_run.find("43", tmp_path)
 
 
 def test_a_cut_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     paths = make_run(tmp_path / "job-1", "41")
     paths.job.write_text('{"id": ')
-    with pytest.raises(SystemFault, match=r"job\.json"):
+    with sentences.raises("json-unreadable"):
         find_run.all_runs(tmp_path)
 
 
@@ -89,7 +89,7 @@ def test_a_record_of_an_older_runner_is_read_and_one_of_a_newer_refused(tmp_path
     record.write_text(json.dumps(old))
     assert str(read_facts.first(paths, job_record.load(paths))) == "rank 0@n0: exit code 1: no"
     record.write_text(json.dumps({**old, "version": 2}))
-    with pytest.raises(SystemFault, match="a newer runner wrote it"):
+    with sentences.raises("failures-of-newer-version"):
         read_facts.failures(paths)
 
 
@@ -122,7 +122,7 @@ def test_local_jobs_are_told_apart_by_their_start(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     assert LOCAL.states([id]) == {}
-    with pytest.raises(SystemFault, match="does not run any more"):
+    with sentences.raises("job-gone"):
         LOCAL.cancel(id)
 
 

@@ -20,6 +20,8 @@ from runners.core.text import span
 from runners.jobs import script_starts
 from runners.monitoring import resource_use
 
+from .. import sentences
+
 NAMES = ("id", "name", "scheduler", "log", "submitted", "elapsed", "varied", "typed", "form", "x")
 GOOD = {"form": 2, "id": "7", "name": "x", "scheduler": "slurm", "log": "l", "submitted": 1.0}
 values = st.recursive(
@@ -117,7 +119,7 @@ def test_a_scheduler_that_is_none(tmp_path: Path, name: str) -> None:
     record = json.loads(paths.job.read_text())
     assert record["scheduler"] == "slurm"
     paths.job.write_text(json.dumps({**record, "scheduler": name}))
-    with pytest.raises(SystemFault, match="cannot read"):
+    with sentences.raises("job-record-unreadable"):
         job_record.load(paths)
 
 
@@ -126,7 +128,7 @@ def test_a_number_that_is_an_option(tmp_path: Path, id: str) -> None:
     """`scancel --me` would end all jobs of whoever asks for an end of this one."""
     paths = JobPaths(tmp_path)
     paths.job.write_text(json.dumps({**GOOD, "id": id}))
-    with pytest.raises(SystemFault, match="cannot read"):
+    with sentences.raises("job-record-unreadable"):
         job_record.load(paths)
 
 
@@ -143,5 +145,5 @@ def test_a_record_that_is_a_pipe_or_a_device(tmp_path: Path) -> None:
     os.mkfifo(paths.job)
     paths.exit.symlink_to("/dev/zero")
     for read in (job_record.load, job_record.exit_code):
-        with pytest.raises(SystemFault, match="cannot read"):
+        with sentences.raises("json-unreadable"):
             read(paths)

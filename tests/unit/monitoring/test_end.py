@@ -11,10 +11,10 @@ import pytest
 
 from runners.core import files, plan_record
 from runners.core.command_line import CommandLine, Given
-from runners.core.errors import NotFound, UsageError
 from runners.core.job_record import JobPaths, JobState, Status
 from runners.monitoring import end, result_facts
 
+from .. import sentences
 from ..failures import leave, words
 from ..in_process import runner
 from ..runs import a_run, ends
@@ -117,7 +117,7 @@ def test_an_odd_result_is_told_and_changes_no_exit_code(tmp_path: Path, text: st
     ended = end.of_job(paths, job, DONE)
     assert (ended.exit_code, ended.result, ended.lacks_result) == (0, None, False)
     assert ended.odd.startswith(f"cannot read {paths.result}")
-    with pytest.raises(NotFound, match="no result") as told:
+    with sentences.raises("result-missing", "runner status 42, runner logs 42") as told:
         end.result(paths, replace(job, state="COMPLETED"))
     assert f"cannot read {paths.result}" in told.value.evidence
 
@@ -173,14 +173,13 @@ def test_programs_read_how_a_job_ended_and_why(tmp_path: Path) -> None:
     assert end.facts(end.of_job(paths, job, DONE))["explanation"] is None
 
 
-@pytest.mark.parametrize(("text", "what"), [("", "a log is empty"), (None, "cannot read a log")])
-def test_a_log_that_tells_nothing_is_refused(tmp_path: Path, text: str | None, what: str) -> None:
+@pytest.mark.parametrize(("text", "id"), [("", "log-empty"), (None, "log-unreadable")])
+def test_a_log_that_tells_nothing_is_refused(tmp_path: Path, text: str | None, id: str) -> None:
     path = tmp_path / "log"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UsageError) as caught:
+    with sentences.raises(id):
         end.explain_text(path, "a log")
-    assert caught.value.what == what
 
 
 def test_of_a_result_ten_facts_are_the_main_ones() -> None:

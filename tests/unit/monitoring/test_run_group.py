@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from runners.core import job_record
-from runners.core.errors import SystemFault, UsageError
+from runners.core.errors import SystemFault
 from runners.core.job_record import JobState, Status
 from runners.jobs.find_run import Runs
 from runners.monitoring import run_group
 from runners.schedulers.slurm import SCHEDULER
 
+from .. import sentences
 from ..failures import leave, words
 from ..runs import a_run, ends, squeue_says
 
@@ -172,7 +173,7 @@ def test_runs_of_an_array_that_others_may_write_are_not_cancelled(
     squeue_says(monkeypatch, squeue("RUNNING", "RUNNING"))
     runs = together(tmp_path, "", "")
     runs[1][0].root.chmod(0o777)
-    with pytest.raises(UsageError, match="other users"):
+    with sentences.raises("untrusted"):
         run_group.cancel(runs)
     assert cancelled == []
 

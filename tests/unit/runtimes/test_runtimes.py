@@ -25,7 +25,7 @@ from runners.launching import private_folder
 from runners.runtimes import limits
 from runners.script import environment, render
 
-from .. import scripts
+from .. import scripts, sentences
 from ..programs import HOSTILE, program
 
 # Writes what it was called with, and the environment; Python starts without what it does not need.
@@ -149,17 +149,17 @@ def test_what_a_runtime_lacks_is_refused_by_name() -> None:
     asked = replace(
         spec, binds=(BindMount("/a:b", "/c"),), apptainer_args=("--no-home",), host_mpi=True
     )
-    assert [r.what.split()[0] for r in limits.refusals(asked, RuntimeName.NONE)] == [
-        "--bind",
-        "--apptainer-arg",
-        "--host-mpi",
+    assert [sentences.told(refusal) for refusal in limits.refusals(asked, RuntimeName.NONE)] == [
+        ("option-needs-container", "leave out --bind"),
+        ("option-needs-container", "leave out --apptainer-arg"),
+        ("option-needs-container", "leave out --host-mpi"),
     ]
-    mpi, mount = limits.refusals(asked, RuntimeName.SHIFTER)
-    assert tuple(map(str, mpi.remedies)) == (
-        "--apptainer-arg=--module=mpich, leave out --host-mpi",
-    )
-    assert "cannot mount /a:b" in mount.what
-    assert "--rocm" in limits.refusals(replace(spec, rocm=True), RuntimeName.PODMAN_HPC)[0].what
+    assert [sentences.told(refusal) for refusal in limits.refusals(asked, RuntimeName.SHIFTER)] == [
+        ("host-mpi-by-module", "--apptainer-arg=--module=mpich, leave out --host-mpi"),
+        ("path-not-of-runtime", "leave out --bind"),
+    ]
+    of_amd = limits.refusals(replace(spec, rocm=True), RuntimeName.PODMAN_HPC)
+    assert sentences.ids(of_amd) == ["rocm-not-of-runtime"]
     assert limits.refusals(asked, RuntimeName.APPTAINER) == ()
 
 
@@ -201,10 +201,8 @@ def test_podman_pulls_once_on_each_node(tmp_path: Path) -> None:
     folder = str(tmp_path / NAME)
     assert argv[argv.index("--workdir") + 1] == os.getcwd()
     assert f"{folder}:{folder}" in argv
-    assert (
-        "--host-mpi is for Apptainer"
-        in limits.refusals(replace(made.spec, host_mpi=True), RuntimeName.PODMAN)[0].what
-    )
+    refusals = limits.refusals(replace(made.spec, host_mpi=True), RuntimeName.PODMAN)
+    assert sentences.ids(refusals) == ["host-mpi-not-of-runtime"]
 
 
 def test_rocm_is_the_runtimes_own_flag() -> None:

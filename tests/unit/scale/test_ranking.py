@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from runners.core import plan_record
-from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
 from runners.monitoring import run_group
 from runners.scale import compare, measure, ranking
 
-from .. import scripts
+from .. import scripts, sentences
 from ..runs import a_run
 from .scaled import leave
 
@@ -49,7 +48,7 @@ def test_what_is_asked_for_must_be_a_number_of_some_run() -> None:
     assert ranking.metric(RESULTS, "epochs") == "epochs"
     assert ranking.metric([{}], None) is None
     for name in ("acuracy", "trainer", "resumed"):
-        with pytest.raises(UsageError, match=f"--sort {name}"):
+        with sentences.raises("sort-number-unknown"):
             ranking.metric(RESULTS, name)
 
 

@@ -58,6 +58,6 @@ def test_a_first_submission_that_is_refused_keeps_its_diagnosis(
     monkeypatch.setattr(Work, "_hand_over", refused)
     record = StudyRecord(question((1,), 1, variants=(GLOO,)), (), "/")
     work = Work(Drafts(StudyPaths(RUNS), record, Listener()), 0)
-    with pytest.raises(Refused, match="too many jobs") as told:
+    with pytest.raises(Refused) as told:
         work._submit([PointStatus(FIRST, PointState.TO_DO)])
     assert (told.value.diagnosis.id, told.value.remedies) == ("submit-limit", (shown,))

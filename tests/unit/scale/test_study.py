@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from runners.core import locks
-from runners.core.errors import NotFound, Refused, SystemFault, UsageError
 from runners.core.job_record import JobPaths
 from runners.scale import measure, study
 from runners.scale.study import PointState, StudyPaths, StudyRecord
 from runners.scale.study_request import Size, StudyRequest
 
+from .. import sentences
 from .scaled import GLOO, leave, question
 
 ASKED = StudyRecord(question(variants=(GLOO,)), ("scale", "torch_mnist"), "/scratch/ada")
@@ -127,17 +128,17 @@ def test_the_same_question_goes_on_and_a_larger_one_grows(paths: StudyPaths) -> 
 
 def test_another_question_is_refused_with_what_differs(paths: StudyPaths) -> None:
     other = replace(ASKED.question, args=("--epochs", "9"))
-    with pytest.raises(UsageError) as error:
+    with sentences.raises("study-of-other-command", f"--study {paths.root}-2") as error:
         study.begin(paths, replace(ASKED, question=other))
     assert "args: --epochs 6 there, --epochs 9 now" in error.value.evidence
     assert study.load(paths).question == ASKED.question
 
 
 def test_no_study_and_a_damaged_one(paths: StudyPaths, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no scaling study"):
+    with sentences.raises("study-not-found"):
         study.load(StudyPaths(tmp_path))
     paths.asked.write_text('{"question": {}}')
-    with pytest.raises(SystemFault, match="cannot read"):
+    with sentences.raises("study-unreadable"):
         study.load(paths)
 
 
@@ -145,8 +146,8 @@ def test_one_at_a_time(paths: StudyPaths) -> None:
     def alone() -> AbstractContextManager[None]:
         return locks.try_exclusive(paths.lock, "another is at work on it")
 
-    with alone(), pytest.raises(Refused, match="at work on it") as refused, alone():
+    with alone(), sentences.raises("lock-held") as refused, alone():
         pass
-    assert "process " in refused.value.evidence
+    assert f"process {os.getpid()} " in refused.value.evidence
     with alone():
         pass

@@ -39,7 +39,7 @@ from runners.schedulers import CAPABILITIES, slurm_script
 from runners.script import environment, render
 from runners.script.launchers import LAUNCHERS
 
-from .. import scripts
+from .. import scripts, sentences
 from ..plans import planned
 from ..programs import program
 
@@ -259,10 +259,9 @@ def test_the_ranks_errors_have_a_file_of_their_own_where_asked() -> None:
 
 
 def test_errors_need_srun() -> None:
-    refused = made(error="e", launcher=LauncherName.MPIRUN, mpi=None).refusals
-    assert "srun writes the --error file, but mpirun starts the ranks" in {
-        refusal.what for refusal in refused
-    }
+    refusals = made(error="e", launcher=LauncherName.MPIRUN, mpi=None).refusals
+    (told,) = (sentences.told(r) for r in refusals if r.id == "error-file-needs-srun")
+    assert told[1:] == ("leave out --error", "--launcher srun")
 
 
 def test_each_name_has_its_row_in_a_table() -> None:

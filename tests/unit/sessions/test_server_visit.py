@@ -11,12 +11,12 @@ import pytest
 from runners.contract.exit_codes import EXIT_NOT_SERVED
 from runners.contract.run_files import ADDRESS
 from runners.core.command_line import CommandLine
-from runners.core.errors import UsageError
 from runners.core.job_record import Job, JobPaths, JobState
 from runners.launching import private_folder
 from runners.sessions import servers
 from runners.sessions.server_visit import ServerAccess, ServerEnd, ServerState, ServerVisit, facts
 
+from .. import sentences
 from ..runs import a_run, ends, squeue_says
 
 
@@ -126,6 +126,5 @@ def test_a_server_that_said_why_it_does_not_serve_is_not_explained(
 
 def test_one_reconnects_to_servers_alone(here: Path) -> None:
     paths, job = a_run(here / "runs" / "train 1")
-    with pytest.raises(UsageError, match="train 1 is no session of JupyterLab") as refused:
+    with sentences.raises("not-this-session", "runner exec 'runs/train 1' -- COMMAND"):
         servers.reconnect(paths, job, {}, "JupyterLab")
-    assert "runner exec 'runs/train 1' -- COMMAND" in str(refused.value)

@@ -24,7 +24,6 @@ from runners.contract import interfaces
 from runners.contract.web_server import http_status
 from runners.core import quoting
 from runners.core.command_line import PROJECT, Given
-from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import JobPaths
 from runners.core.model import BindMount, DataAccess, Dataset, SchedulerName
 from runners.core.plan import Plan
@@ -38,7 +37,7 @@ from runners.script.stage_lines import AT_THE_END
 from runners.sessions import server_address, session_script, terminal
 from runners.sessions.server_address import ServerAddress
 
-from .. import scripts, waiting
+from .. import scripts, sentences, waiting
 
 TOKEN = "t0ken-Of_a_session"
 PATHS = JobPaths(Path("/scratch/ada/my runs/jupyter-1"))
@@ -105,7 +104,7 @@ class TestScripts:
         given = (Given("requeue", True), Given("signal", 60, PROJECT), Given("signal", 30))
         typed = replace(made, spec=replace(made.spec, settings=given))
         warned = session_script.of(typed, "/").warnings
-        assert [warning.what.split()[0] for warning in warned] == ["--requeue", "--signal"]
+        assert sentences.ids(warned) == ["unused-in-session"] * 2
 
     def test_the_served_one_has_no_token(self) -> None:
         text = session_script.served(plan(), PATHS, "/", "jupyter", "/scratch/ada/my work", "login")
@@ -210,9 +209,9 @@ class TestSteps:
         assert terminal.chosen(there, ("n3", "n1", "n3"), False) == ("n3", "n1")
 
     def test_nodes_of_others_are_refused(self) -> None:
-        with pytest.raises(NotFound, match="n4 is not among the job's nodes"):
+        with sentences.raises("node-not-of-job"):
             terminal.chosen(("n1",), ("n1", "n4"), False)
-        with pytest.raises(UsageError, match="exclude each other"):
+        with sentences.raises("nodelist-and-all"):
             terminal.chosen(("n1",), ("n1",), True)
 
 
@@ -261,7 +260,7 @@ class TestPrivate:
             self.chmod(0o755)
 
         monkeypatch.setattr(Path, "mkdir", open_to_all)
-        with pytest.raises(Refused, match="others could read the token"):
+        with sentences.raises("token-folder-open"):
             private_folder.make(JobPaths(tmp_path))
 
 

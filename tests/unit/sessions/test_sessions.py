@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from runners.core.command_line import CommandLine, Given
-from runners.core.errors import NotFound, Refused, UsageError
 from runners.core.job_record import Job, JobPaths
 from runners.core.model import BindMount, SchedulerName
 from runners.core.progress import Listener
@@ -17,6 +16,7 @@ from runners.sessions import open_session, servers
 from runners.sessions.open_session import SessionRequest, ShellEnd
 from runners.sessions.servers import ServerDraft
 
+from .. import sentences
 from ..listener import Told
 from ..programs import environment, program, sandbox
 
@@ -71,15 +71,14 @@ def test_a_scheduler_without_a_terminal_gives_no_shell(folder: Path) -> None:
     program(folder / "bin" / "cqsub", "#!/bin/bash\n")
     program(folder / "bin" / "mpirun", "#!/bin/bash\necho 'mpirun (Open MPI) 4.1.4'\n")
     draft = shell(scheduler="cobalt", launcher="mpirun", image="sandbox")
-    with pytest.raises(Refused, match="Cobalt: runner cannot wait for nodes at a terminal"):
+    with sentences.raises("shell-not-of-scheduler", "runner shell --scheduler local, there"):
         open_session.open_shell(draft, Listener())
     assert not draft.paths.root.exists()
 
 
 def test_what_cannot_work_is_refused_before_anything_is_written(folder: Path) -> None:
-    with pytest.raises(Refused) as refused:
+    with sentences.raises("one-machine", "--scheduler pbs", "--nodes 1 --ntasks 2"):
         shell(**HERE, nodes=2)
-    assert refused.value.remedies
     assert not (folder / "runs").exists()
 
 
@@ -99,7 +98,7 @@ def tensorboard(*names: str, **flags: Any) -> ServerDraft:
 def test_tensorboard_shows_the_last_run_that_has_written() -> None:
     for number in (1, 2, 3):
         run(f"a-{number}", submitted=number)
-    with pytest.raises(NotFound, match="has written for TensorBoard"):
+    with sentences.raises("no-tensorboard-runs"):
         servers.runs_to_show((), Path("runs"))
     for name in ("a-1", "a-2"):
         JobPaths(Path("runs", name)).tensorboard.mkdir()
@@ -117,8 +116,8 @@ def profile_of(run: JobPaths) -> None:
 def test_a_profile_of_tensorflows_is_something_to_show(folder: Path) -> None:
     first = run("a-1", image=str(folder / "sandbox"))
     profile_of(first)
-    said = [warning.what for warning in tensorboard("a-1", scheduler="pbs").job.plan.warnings]
-    assert not [sentence for sentence in said if "has written nothing" in sentence]
+    warnings = tensorboard("a-1", scheduler="pbs").job.plan.warnings
+    assert "no-events" not in [warning.id for warning in warnings]
 
 
 def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> None:
@@ -131,15 +130,13 @@ def test_tensorboard_is_one_task_in_the_image_of_the_first_run(folder: Path) -> 
     seen = {BindMount(str(paths.root), str(paths.root), read_only=True) for paths in made.runs}
     assert made.runs == (first, second)
     assert seen <= set(plan.binds)
-    assert [warning.what for warning in plan.warnings][:1] == [
-        "a-1 has written nothing for TensorBoard so far"
-    ]
+    assert sentences.told(plan.warnings[0])[0] == "no-events"
 
 
 def test_another_users_run_does_not_choose_the_image(folder: Path) -> None:
     theirs = run("a-1", image=str(folder / "sandbox"))
     theirs.root.chmod(0o777)
-    with pytest.raises(UsageError, match="other users"):
+    with sentences.raises("untrusted"):
         tensorboard("a-1", scheduler="pbs")
     assert tensorboard("a-1", **HERE).job.plan.spec.image.path.name == "env"
 

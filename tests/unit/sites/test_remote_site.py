@@ -14,7 +14,7 @@ from runners.contract.enums import Controller
 from runners.core.model import ImageInfo, SchedulerName
 from runners.sites import find_site, load
 
-from .. import scripts
+from .. import scripts, sentences
 from ..plans import planned
 from ..programs import program, sandbox
 from .profiles import environment, job, shipped, write
@@ -150,22 +150,19 @@ def there(name: str, **asked: object) -> list[str]:
     profile = shipped(name)
     spec = job(profile, **{"comment": "pytorch", "nodes": 2, **asked})
     made = planned(spec, find_site.remote(profile, "/root"), image=ImageInfo(Path("/i.sif")))
-    return [refusal.what for refusal in made.refusals]
+    return sentences.ids(made.refusals)
 
 
 def test_folders_of_this_machine_are_not_judged_and_rules_are() -> None:
     assert there("neuron", runs_dir=Path("/tmp/x/runs")) == []
-    assert there("neuron", mem="1G") == ["neuron does not accept jobs with --mem"]
+    assert there("neuron", mem="1G") == ["site-forbids"]
 
 
 def test_another_scheduler_than_the_sites_is_refused() -> None:
     assert there("neuron", scheduler=SchedulerName.SLURM) == []
-    assert (
-        there("neuron", scheduler=SchedulerName.PBS)[0]
-        == "there is no PBS on neuron, which has Slurm"
-    )
+    assert there("neuron", scheduler=SchedulerName.PBS)[0] == "scheduler-not-at-site"
 
 
 def test_the_hosts_mpi_is_the_profiles_or_none() -> None:
-    what = "--host-mpi: the profile of neuron does not say where its MPI is"
-    assert there("neuron", host_mpi=True, controller=Controller.MPI) == [what]
+    asked = {"host_mpi": True, "controller": Controller.MPI}
+    assert there("neuron", **asked) == ["host-mpi-unknown"]
