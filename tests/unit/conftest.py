@@ -1,10 +1,13 @@
-"""Where most tests of commands run."""
+"""Where most tests of commands run, and which may start processes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from . import processes
 
 
 @pytest.fixture
@@ -16,3 +19,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HOME", "RUNNER_SCRATCH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def reason_for_processes(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Let only the files start processes that have a reason in `processes.py`."""
+    with processes.allowed_with_a_reason(request.path, monkeypatch):
+        yield
