@@ -228,7 +228,7 @@ def failures_page() -> str:
     data = message_signatures.entries()
     entries = [*run_signatures.entries()]
     causes = dict.fromkeys(row for entry in entries for row in _told_by(entry))
-    names = {signature.name for signature in judge.SIGNATURES if signature.name}
+    names = {signature.name for signature in judge.SIGNATURES}
     computed = sorted(names - {entry.id for entry in entries})
     parts = [
         f"{MADE}\n\n# Known failures\n\nBy `id`, as in `runner explain --json`. "

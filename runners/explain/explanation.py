@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Callable
 
-from ..core.diagnosis import Diagnosis, Severity
+from ..core.diagnosis import Certainty, Diagnosis, Severity
 from ..core.job_record import JobState
 from ..core.remedy import Remedy
 from .facts import Facts, LogPattern
 
 # Who can fix a failure; NOBODY where it is a node that is broken
 YOU, AUTHOR, ADMINISTRATOR, NOBODY = "you", "author", "administrator", "nobody"
+SURENESS = tuple(Certainty)  # the surest first
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class Explanation(Diagnosis):
 
 
 class Precedence(IntEnum):
-    """The order in which signatures are asked; the first sure one explains a failure.
+    """The order of signatures: of those that fit, the sure one with the lowest number speaks.
 
     What the run's facts tell comes before other programs' messages, and these before what is
     general: an exception, a signal, an exit code. Each is where a group of signatures begins, whose
-    numbers go on to that of the next group.
+    numbers go on to that of the next group. Only messages share a number.
     """
 
     CONTAINER = 100
@@ -68,7 +69,7 @@ class Precedence(IntEnum):
     # Where the job's script names a module, Lmod's words are only its evidence.
     HOST_SOFTWARE = 410
     PLAN = 500  # it tells more than the words of MPI and Gloo
-    MESSAGE = 600
+    MESSAGE = 600  # that of a message whose entry has no number
     NOT_STARTED = 700
     PROCESS_GROUP = 800
     IMPORT = 900
@@ -76,21 +77,58 @@ class Precedence(IntEnum):
     TRAINER = 1100
     MESSAGE_BEFORE_CRASH = 1200
     SIGNAL = 1300
+    # From here on a signature only repeats an error, names its family, or tells how a rank ended.
     CRASH = 1310
     RUN_DISK = 1400
     GENERAL_MESSAGE = 1410
     FALLBACK = 1420
     ENDED = 1500
 
+    @classmethod
+    def group(cls, number: int) -> Precedence:
+        return max(begin for begin in cls if begin <= number)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What a signature says of a failure, and all that decides between it and other candidates.
+
+    Of a message `declared` is how sure its entry is, and `expressions` how many it has, which were
+    found from the character `at` of the text on. It is `in_log` where the log has an exception of
+    the first rank, and the text is more than that.
+    """
+
+    explanation: Explanation
+    precedence: int
+    in_log: bool = False
+    declared: Certainty = Certainty.CERTAIN
+    expressions: int = 0
+    at: int = 0
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The lowest explains the failure.
+
+        What only repeats an error comes last, in the order of precedence alone. Of the others a
+        sure one comes before an unsure one, then the lower precedence. Where messages share that,
+        the one comes first that is surest of this failure, then that of the rank's own exception,
+        that of the surest entry, that with most expressions, and the first in the text.
+        """
+        certainty = self.explanation.certainty
+        repeats = self.precedence >= Precedence.CRASH
+        unsure = certainty is Certainty.UNSURE and not repeats
+        sure, declared = SURENESS.index(certainty), SURENESS.index(self.declared)
+        of_message = (sure, self.in_log, declared, -self.expressions, self.at)
+        return (repeats, unsure, self.precedence, *of_message)
+
 
 @dataclass(frozen=True)
 class Signature:
     """One kind of failure: its name, what it looks for in the log, and its judgement.
 
-    Signatures are sorted by `precedence`. `judge` is pure and
-    answers None for all that is not this kind. It is asked only about jobs in `state`, and about a
-    first failure of this `kind`, where they are given. An `early` one can tell while the job still
-    runs, before any rank has failed.
+    `judge` is pure and answers None for all that is not this kind. It is asked only about jobs in
+    `state`, and about a first failure of this `kind`, where they are given. An `early` one can tell
+    while the job still runs, before any rank has failed.
     """
 
     name: str
@@ -101,12 +139,8 @@ class Signature:
     state: JobState | None = None
     kind: str = ""
 
-    @property
-    def group(self) -> Precedence:
-        return max(begin for begin in Precedence if begin <= self.precedence)
-
-    def ask(self, facts: Facts) -> Explanation | None:
+    def ask(self, facts: Facts) -> Candidate | None:
         if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):
             return None
         said = self.judge(facts)
-        return replace(said, id=said.id or self.name) if said else None
+        return Candidate(replace(said, id=said.id or self.name), self.precedence) if said else None

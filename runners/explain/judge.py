@@ -1,10 +1,12 @@
 """The explanation of a job: what the signatures make of its facts.
 
-The signatures go from the particular to the general: the first sure one explains a failure.
+All that fit are candidates, from the particular to the general; `Candidate.key` says which one
+explains a failure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -27,33 +29,23 @@ from . import (
     signal_errors,
     trainer_errors,
 )
-from .explanation import AUTHOR, NOBODY, YOU, Explanation, Precedence, Signature
+from .explanation import AUTHOR, NOBODY, YOU, Candidate, Explanation, Precedence, Signature
 from .facts import Facts, LogPattern
 from .findings import user_line
 from .fixes import edit
 
 MODULES = (
     *(container_errors, ended_by_slurm, fallback, file_errors, import_errors),
-    *(message_signatures, rendezvous, signal_errors, trainer_errors),
+    *(rendezvous, signal_errors, trainer_errors),
 )
-SIGNATURES: tuple[Signature, ...] = tuple(
-    sorted(
-        chain(*(module.SIGNATURES for module in MODULES), run_signatures.signatures()),
-        key=attrgetter("precedence"),
-    )
+SIGNATURES: tuple[Signature, ...] = (
+    *chain(*(module.SIGNATURES for module in MODULES)),
+    *run_signatures.signatures(),
 )
 PATTERNS: tuple[LogPattern, ...] = tuple(chain(*(kind.patterns for kind in SIGNATURES)))
 # What goes by the rank's own error, which for a log without records is its first exception
 BY_ERROR = (
     *(Precedence.HOME, Precedence.IMPORT, Precedence.FILE, Precedence.TRAINER),
-    Precedence.FALLBACK,
-)
-# What other programs say: of that exception, or anywhere in the log
-BY_MESSAGE = (Precedence.MESSAGE, Precedence.GENERAL_MESSAGE)
-SURENESS = tuple(Certainty)
-# What only repeats an error, names its family, or tells how a rank ended
-REPEATING = (
-    *(Precedence.CRASH, Precedence.RUN_DISK, Precedence.GENERAL_MESSAGE),
     Precedence.FALLBACK,
 )
 NOTHING = {
@@ -77,45 +69,53 @@ def explain_text(path: Path, name: str) -> Explanation:
 
 
 def judge(facts: Facts) -> Explanation:
-    """Return what the signatures make of the facts: the first sure one, else the first unsure."""
+    """Return what the best candidate says, or that nobody knows this failure."""
     facts = ended_by_slurm.end_in_sight(facts)
     nothing = _nothing(facts)
     if nothing and facts.state != JobState.RUNNING:
         return nothing
-    signatures = [kind for kind in SIGNATURES if kind.early or not nothing]
+    candidates = [*_candidates(facts, early=nothing is not None)]
+    if candidates:
+        return _completed(min(candidates, key=attrgetter("key")).explanation, facts)
+    return nothing or _completed(fallback.unknown(facts), facts)
+
+
+def _candidates(facts: Facts, early: bool) -> Iterator[Candidate]:
+    """Yield what each signature that fits says; only the early ones of a job that runs well."""
     resources = facts.resources
     several = max(resources.nodes, resources.ntasks or 1, resources.ntasks_per_node or 1) > 1
     logged = replace(facts, first=first_failure.as_logged(facts.first, facts.log, several))
-    unsure: Explanation | None = None
-    for signature in signatures:
-        if unsure and signature.group in REPEATING:
-            break
-        said = _explained(signature, facts, logged)
-        if said and said.certainty != Certainty.UNSURE:
-            return _completed(said, facts)
-        unsure = unsure or said
-    if nothing and not unsure:
-        return nothing
-    return _completed(unsure or fallback.unknown(facts), facts)
+    for signature in SIGNATURES:
+        if signature.early or not early:
+            by_error = Precedence.group(signature.precedence) in BY_ERROR
+            yield from filter(None, [signature.ask(logged if by_error else facts)])
+    if not early:
+        yield from _messages(facts, logged)
 
 
-def _explained(signature: Signature, facts: Facts, logged: Facts) -> Explanation | None:
-    """Return what a signature makes of the log's exception, or is surer of elsewhere in the log.
+def _messages(facts: Facts, logged: Facts) -> Iterator[Candidate]:
+    """Yield what other programs say: in the log's exception, or elsewhere in the log.
 
     Of a log without records all lines are searched, also those of what did no harm: none counts
-    where a rank survived some, and no unsure one beside an exception with its traceback.
+    where a rank survived some, and no unsure one beside an exception with its traceback. What leads
+    to a crash is looked for in all lines, and always counts.
     """
-    if signature.group not in BY_MESSAGE or logged.first is facts.first:
-        return signature.ask(logged if signature.group in BY_ERROR else facts)
+    if logged.first is facts.first:
+        yield from message_signatures.candidates(facts)
+        return
     ended_with_it = logged.record is not None and not logged.record.guessed
-    by_exception = signature.ask(logged)
-    by_log = None if ended_with_it else signature.ask(facts)
     traced = any(first_failure.TRACEBACK in line.text for line in facts.log.last)
-    if by_log is None or (traced and by_log.certainty == Certainty.UNSURE):
-        return by_exception
-    if by_exception is None:
-        return by_log
-    return min(by_exception, by_log, key=lambda answer: SURENESS.index(answer.certainty))
+    for candidate in message_signatures.candidates(logged):
+        if not _before_crash(candidate):
+            yield candidate
+    for candidate in message_signatures.candidates(facts):
+        unsure = candidate.explanation.certainty is Certainty.UNSURE
+        if _before_crash(candidate) or not (ended_with_it or (traced and unsure)):
+            yield replace(candidate, in_log=True)
+
+
+def _before_crash(candidate: Candidate) -> bool:
+    return Precedence.group(candidate.precedence) is Precedence.MESSAGE_BEFORE_CRASH
 
 
 def _nothing(facts: Facts) -> Explanation | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from .explanation import (
     ADMINISTRATOR,
     AUTHOR,
     NOBODY,
+    SURENESS,
+    Candidate,
     Explanation,
     Precedence,
-    Signature,
 )
 from .facts import Facts
 from .findings import as_sure_as_told, finding, host, own_code, record_of, signal_of, user_line, who
@@ -39,7 +40,6 @@ from .sentences import filled, inside, typed, worded
 TEXTS = ("cause", "because", "tell", "command")
 FOLDER = Path(__file__).parent / "signatures"
 DIGITS = "123456789"  # of names in several alternatives of one expression, such as path and path2
-ORDER = tuple(Certainty)
 BECAUSE = {
     Certainty.CERTAIN: "no other failure is known to have this message",
     Certainty.LIKELY: "this message is known, and now and then has another cause",
@@ -61,9 +61,8 @@ class MessageSignature:
     `cause`, `fix` and `tell` may have {NAME} of a named group, {0} for what the first expression
     found, {who}, {host}, {image}, {user}, {job} and {error}; in the file also the names of WORDS.
     `change` and `leave_out` are options of the launch, `command` is a line for the shell, `remedy`
-    a name of REMEDIES. `about` is the file's. A `general` one only repeats what a program said,
-    where no other knows it; one `before_crash` tells more than the signal of the crash to which it
-    leads. One that `follows` says that an unknown task failed first: not where a rank recorded it.
+    a name of REMEDIES. `about` is the file's. One that `follows` says that an unknown task failed
+    first: not where a rank recorded it. `precedence` is its place among all signatures.
     """
 
     id: str
@@ -83,10 +82,14 @@ class MessageSignature:
     leave_out: tuple[str, ...] = ()
     command: str = ""
     remedy: str = ""
-    general: bool = False
-    before_crash: bool = False
+    precedence: int = Precedence.MESSAGE
     follows: bool = False
     about: str = ""
+
+    @property
+    def general(self) -> bool:
+        """Whether it only repeats what a program said, where nothing else knows it."""
+        return self.precedence >= Precedence.MESSAGE_BEFORE_CRASH
 
 
 NEEDED = ("id", "match", "cause", "fix", "certainty", "fixed_by", "source", "example")
@@ -103,11 +106,6 @@ class Match:
     found: str
     named: Mapping[str, str]
 
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        """The lowest is the best: the surest, then the most particular, then the first in text."""
-        return ORDER.index(self.entry.certainty), -len(self.entry.match), self.at
-
 
 @cache
 def entries(has_image: bool = True, by_sbatch: bool = True) -> tuple[MessageSignature, ...]:
@@ -121,7 +119,9 @@ def _read(file: Path, has_image: bool, by_sbatch: bool) -> Iterator[MessageSigna
     lacking = (set() if has_image else OF_IMAGES) | (set() if by_sbatch else OF_SBATCH)
     for row in read_toml(file)["signature"]:
         where = f"{file.name}, {row.get('id', 'an entry without id')}"
-        toml_check.refuse(where, toml_check.wrong_keys(row, KEYS, NEEDED))
+        precedence = row.get("precedence", Precedence.MESSAGE)
+        faults = toml_check.faults(int, precedence, "precedence")
+        toml_check.refuse(where, [*toml_check.wrong_keys(row, KEYS, NEEDED), *faults])
         row.update({name: _said(row.get(name, ""), has) for name in TEXTS})
         row["fix"] = [said for step in row["fix"] if (said := _said(step, has))]
         if not lacking.isdisjoint(row.get("change", {})):
@@ -140,12 +140,12 @@ def _said(text: str | Mapping[str, str], has: Collection[str]) -> str:
     return worded(text, "image" in has)
 
 
-def matches(text: Text, general: bool = False, of: Sequence[MessageSignature] = ()) -> list[Match]:
-    """Return all particular entries that fit, or all general ones, the best first."""
-    ours = [entry for entry in of or entries() if entry.general is general]
-    texts = {where: text.of(where) for where in {entry.where for entry in ours}}
-    fit = (_match(entry, texts[entry.where]) for entry in ours)
-    return sorted(filter(None, fit), key=lambda match: match.rank)
+def matches(text: Text, of: Sequence[MessageSignature] = ()) -> list[Match]:
+    """Return all entries that fit."""
+    of = of or entries()
+    texts = {where: text.of(where) for where in {entry.where for entry in of}}
+    fit = (_match(entry, texts[entry.where]) for entry in of)
+    return list(filter(None, fit))
 
 
 def _match(entry: MessageSignature, text: str) -> Match | None:
@@ -166,33 +166,46 @@ def _match(entry: MessageSignature, text: str) -> Match | None:
     return Match(entry, min(match.start() for match in matches), matches[0][0], named)
 
 
-def judge(facts: Facts, general: bool = False, before_crash: bool = False) -> Explanation | None:
-    """Return what the best signature says: of the rank's own error, else of the log."""
+def candidates(facts: Facts) -> Iterator[Candidate]:
+    """Yield what each entry that fits says: of the rank's own error, else of the log."""
     follows = facts.record is not None and facts.record.follower  # what the other said is the cause
     if not follows and facts.kind not in ENDED:
-        return None
+        return
     text = text_of(facts)
     by_slurm = facts.job.scheduler == SchedulerName.SLURM
-    fit = matches(text, general, entries(facts.has_image, by_slurm))
+    fit = matches(text, entries(facts.has_image, by_slurm))
     if facts.record is None or facts.record.guessed:
         fit = _not_of_followers(fit, text, facts)
     elif facts.kind == kinds.EXIT:
         fit = [match for match in fit if not match.entry.follows]
-    best = next((match for match in fit if match.entry.before_crash or not before_crash), None)
-    return _explanation(best, text, facts) if best else None
+    for match in fit:
+        entry = match.entry
+        yield Candidate(
+            _explanation(match, text, facts),
+            entry.precedence,
+            declared=entry.certainty,
+            expressions=len(entry.match),
+            at=match.at,
+        )
 
 
 def _not_of_followers(fit: list[Match], text: Text, facts: Facts) -> list[Match]:
-    """Return what lines say of the failure itself, not of ranks that only lost another by it."""
-    with_lines = [(match, text.lines_with(match.found)) for match in fit]
+    """Return what lines say of the failure itself, not of ranks that only lost another by it.
+
+    Where nothing says more, neither the log's exception nor another entry as particular or as
+    general, the ranks that lost another are all that is known.
+    """
     of_failure = [
         match
-        for match, lines in with_lines
-        if not any(kinds.of_lost_peer(line.text) for line in lines)
+        for match in fit
+        if not any(kinds.of_lost_peer(line.text) for line in text.lines_with(match.found))
     ]
     first = as_logged(facts.first, facts.log)
     error = first.record.error if first and first.record else ""
-    return of_failure if of_failure or (error and not kinds.of_lost_peer(error)) else fit
+    if error and not kinds.of_lost_peer(error):
+        return of_failure
+    known = {match.entry.general for match in of_failure}
+    return [*of_failure, *(match for match in fit if match.entry.general not in known)]
 
 
 def _explanation(match: Match, text: Text, facts: Facts) -> Explanation:
@@ -233,7 +246,7 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
         return as_sure_as_told(facts, certainty, because)
     unsure = ended == signal.SIGKILL or match.entry.general
     most = Certainty.UNSURE if unsure else Certainty.LIKELY
-    if ORDER.index(most) <= ORDER.index(certainty):
+    if SURENESS.index(most) <= SURENESS.index(certainty):
         return certainty, because
     return most, "its log has this line, and it ended without an error of its own"
 
@@ -259,10 +272,3 @@ def _tell(entry: MessageSignature, named: Mapping[str, str]) -> str:
     if entry.tell or entry.fixed_by not in (ADMINISTRATOR, NOBODY):
         return filled(entry.tell, named)
     return filled("On node {host}: " + entry.cause + ".", named)
-
-
-SIGNATURES = (
-    Signature("", judge, Precedence.MESSAGE),
-    Signature("", partial(judge, general=True, before_crash=True), Precedence.MESSAGE_BEFORE_CRASH),
-    Signature("", partial(judge, general=True), Precedence.GENERAL_MESSAGE),
-)

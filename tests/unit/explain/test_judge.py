@@ -7,13 +7,16 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runners.contract.log_text import OF_A_TYPE
 from runners.core.command_line import Given
+from runners.core.diagnosis import Certainty, Severity
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
+from runners.explain.explanation import Candidate, Explanation, Precedence
 from runners.explain.judge import explain
 from runners.injob import problems
 from runners.jobs import job_status
@@ -218,3 +221,31 @@ def test_an_image_that_was_overwritten_is_named(tmp_path: Path) -> None:
     why = explain(paths, replace(job, image=str(tmp_path / "a.sif")), FAILED)
     assert (why.id, str(why.fix)) == ("image-overwritten", "the same command once more")
     assert explain(paths, job, FAILED).id == "input-output-error"
+
+
+def candidate(certainty: Certainty, precedence: int, **message: Any) -> Candidate:
+    explanation = Explanation("x", Severity.FAILURE, "x", certainty=certainty)
+    return Candidate(explanation, precedence, **message)
+
+
+def test_one_key_decides_between_all_candidates() -> None:
+    certain, likely, unsure = Certainty
+    message = Precedence.MESSAGE
+    best_first = [
+        candidate(likely, Precedence.SLURM),
+        candidate(certain, message, expressions=2, at=9),
+        candidate(certain, message, expressions=1, at=3),
+        candidate(certain, message, expressions=1, at=4),
+        candidate(certain, message, expressions=3, at=0, in_log=True),
+        candidate(likely, message, expressions=1),
+        candidate(likely, message, declared=likely, expressions=2),
+        candidate(certain, Precedence.NOT_STARTED),
+        candidate(unsure, Precedence.CONTAINER),
+        candidate(unsure, Precedence.MESSAGE_BEFORE_CRASH),
+        candidate(likely, Precedence.CRASH),
+        candidate(unsure, Precedence.GENERAL_MESSAGE),
+        candidate(certain, Precedence.FALLBACK),
+        candidate(certain, Precedence.ENDED),
+    ]
+    keys = [candidate.key for candidate in best_first]
+    assert keys == sorted({*keys})

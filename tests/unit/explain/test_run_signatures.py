@@ -84,7 +84,12 @@ def test_what_is_no_entry_is_refused(tmp_path: Path, good: str, wrong: str, id: 
 
 @pytest.mark.parametrize(
     ("good", "wrong"),
-    [('id = "x"\n', ""), ("certainty =", "certanty ="), ("example =", "where =")],
+    [
+        ('id = "x"\n', ""),
+        ("certainty =", "certanty ="),
+        ("example =", "where ="),
+        ("example =", "precedence = true\nexample ="),
+    ],
 )
 def test_what_is_no_message_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, wrong: str

@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from runners.explain import message_signatures
+from runners.explain import judge, message_signatures
+from runners.explain.explanation import SURENESS, Precedence
 from runners.explain.facts import Line
 from runners.explain.fixes import REMEDIES
-from runners.explain.message_signatures import OF_IMAGES, ORDER, Match, MessageSignature, entries
+from runners.explain.message_signatures import OF_IMAGES, Match, MessageSignature, entries
 from runners.explain.searched_text import ERROR, HARMLESS, LOG, Text, parted
 from runners.explain.sentences import WORDS
 from runners.settings.table import SETTINGS
@@ -39,11 +40,13 @@ def text_of(entry: MessageSignature, example: str) -> Text:
 
 
 def known(text: Text) -> list[str]:
-    return [match.entry.id for match in everything(text)]
+    return [match.entry.id for match in message_signatures.matches(text)]
 
 
-def everything(text: Text) -> list[Match]:
-    return [*message_signatures.matches(text, False), *message_signatures.matches(text, True)]
+def rank(match: Match) -> tuple[int, int, int]:
+    """Return what decides between messages that are found in one text, but for their places."""
+    entry = match.entry
+    return entry.precedence, SURENESS.index(entry.certainty), -len(entry.match)
 
 
 # Each table is one test, which names all that fail: as a test of its own, each of 700 examples
@@ -53,12 +56,10 @@ def everything(text: Text) -> list[Match]:
 def test_an_example_is_known_by_its_own_signature() -> None:
     failures = []
     for name, entry, example in examples():
-        matches = everything(text_of(entry, example))
-        best = matches[0].entry.general, matches[0].rank[:2]
-        ranked = [(match.entry.id, (match.entry.general, match.rank[:2])) for match in matches]
-        first = [known_by for known_by, rank in ranked if rank == best]
+        matches = sorted(message_signatures.matches(text_of(entry, example)), key=rank)
+        first = [match.entry.id for match in matches if rank(match) == rank(matches[0])]
         if first != [entry.id]:  # two that claim it with equal right are wrong too
-            failures.append(f"{name}: {first} of {[known_by for known_by, _ in ranked]}")
+            failures.append(f"{name}: {first} of {[match.entry.id for match in matches]}")
     assert not failures, "\n".join(failures)
 
 
@@ -92,7 +93,7 @@ def faults(entry: MessageSignature) -> Iterator[str]:
         "id": re.fullmatch(r"[a-z0-9-]+", entry.id),
         "where": entry.where in ("error", "said", "log", "any"),
         "fixed_by": entry.fixed_by in ("you", "author", "administrator", "nobody"),
-        "certainty": entry.certainty in ORDER,
+        "certainty": entry.certainty in SURENESS,
         "fix": entry.fix,
         "full stop": not any(sentence.endswith(".") for sentence in (entry.cause, *entry.fix)),
         "source": entry.source and "/pypi" not in entry.source,
@@ -152,6 +153,20 @@ def test_without_an_image_nothing_is_said_of_a_container() -> None:
 def test_without_an_image_packages_are_installed_into_the_environment() -> None:
     by_id = {entry.id: entry for entry in entries(has_image=False)}
     assert "{image}/bin/python -m pip install -r more.txt" in by_id["deepspeed-missing"].fix[0]
+
+
+def test_no_signature_of_code_or_facts_shares_its_number() -> None:
+    """Which speaks, where two fit, is to be read from their numbers; only messages share one."""
+    numbers = Counter(signature.precedence for signature in judge.SIGNATURES)
+    of_messages = {entry.precedence for entry in entries()}
+    assert not [number for number, count in numbers.items() if count > 1 or number in of_messages]
+
+
+def test_a_message_is_where_its_number_says() -> None:
+    groups = Counter(Precedence.group(entry.precedence) for entry in entries())
+    of_messages = (Precedence.MESSAGE, Precedence.MESSAGE_BEFORE_CRASH, Precedence.GENERAL_MESSAGE)
+    assert set(groups) == set(of_messages)
+    assert max(groups, key=lambda group: groups[group]) is Precedence.MESSAGE  # the default
 
 
 def test_a_signature_is_whole() -> None:
