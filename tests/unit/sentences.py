@@ -1,11 +1,13 @@
 """Sentences stand on one page, `sentences.txt`; tests compare ids and remedies.
 
 `python3 -m tests.unit.sentences` writes the page after a change of words: it runs the tests whose
-errors, refusals and warnings are on it, and asks what `explain` says of each of its cases.
+errors, refusals and warnings are on it, and asks what `explain` says of each of its cases. What has
+no id, as the errors of trainers, is on it below the name of the test.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from textwrap import indent
+from typing import TypeVar
 
 import pytest
 
@@ -23,12 +26,12 @@ from runners.core.version import __version__
 
 ROOT = Path(__file__).parents[2]
 PAGE = Path(__file__).parent / "sentences.txt"
-ERRORS = "# What commands refuse, and what plans warn of\n\n"
+ERRORS = "# What commands refuse, what plans warn of, and what trainers and builds say\n\n"
 EXPLAINED = "\n# What explain says\n\n"
-USED = re.compile(r"\bsentences\.(told|ids|raises)\(")  # by each module that compares ids
+USED = re.compile(r"\bsentences\.(told|ids|raises|said|refuses)\(")  # by each module that compares
 TESTS = ("tests/unit/*/test_*.py", "addons/*/tests/**/test_*.py")
 VARYING = {  # from one run of the tests to the next, or from one machine to another
-    "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/:\s']+"),
+    "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/:\s']*\w"),
     "local-NUMBER": re.compile(r"\blocal-\d+(-\d+)?"),  # a job of this machine, by its process
     "process NUMBER on HOST": re.compile(r"\bprocess \d+ on \S+"),
     "127.0.0.1:PORT": re.compile(r"\b127\.0\.0\.1:\d{4,}"),  # a test's own server
@@ -36,8 +39,11 @@ VARYING = {  # from one run of the tests to the next, or from one machine to ano
     "(MODE)": re.compile(r"\([d-][rwx-]{9}\)"),  # the umask's part of it
     "runner VERSION": re.compile(rf"\brunner {re.escape(__version__)}"),
     "maximum recursion depth exceeded": re.compile("maximum recursion depth exceeded.*"),
+    "or is damaged: NUMPY SAYS WHY": re.compile("or is damaged: .*"),
+    "cannot reshape": re.compile("cannot reshape array of size.*"),  # numpy's words too
     "the connection ended": re.compile("Connection reset by peer|Broken pipe"),
 }
+Error = TypeVar("Error", bound=Exception)
 recorded: set[str] | None = None  # while the page is written
 
 
@@ -45,15 +51,28 @@ def told(found: RunnerError | Diagnosis) -> tuple[str, ...]:
     """Return the id and the remedies of what was found; its sentence has to be on the page."""
     kind = type(found).__name__ if isinstance(found, RunnerError) else found.severity
     found = found.diagnosis if isinstance(found, RunnerError) else found
-    text = indent("\n".join(diagnosis.lines(found)), "  ")
+    _expect(f"{found.id} ({kind})", "\n".join(diagnosis.lines(found)))
+    return (found.id, *map(str, found.remedies))
+
+
+def said(text: str) -> str:
+    """Return a text without an id; it has to be on the page, below the name of the test."""
+    file, _, test = os.environ["PYTEST_CURRENT_TEST"].partition("::")
+    module = Path(file).with_suffix("")
+    name = test.partition("[")[0].partition(" ")[0]
+    _expect(f"{module.parent.name}/{module.name}: {name}", text)
+    return text
+
+
+def _expect(title: str, text: str) -> None:
     for name, varying in VARYING.items():
         text = varying.sub(name, text)
-    said = f"{found.id} ({kind})\n{text}\n"
+    lines = [line.rstrip() for line in text.rstrip().splitlines()]
+    entry = title + "\n" + indent("\n".join(lines), "  ") + "\n"
     if recorded is None:
-        assert said in _known(), f"not on the page: {said}python3 -m tests.unit.sentences"
+        assert entry in _known(), f"not on the page: {entry}python3 -m tests.unit.sentences"
     else:
-        recorded.add(said)
-    return (found.id, *map(str, found.remedies))
+        recorded.add(entry)
 
 
 def ids(found: Iterable[Diagnosis]) -> list[str]:
@@ -67,6 +86,14 @@ def raises(id: str, *remedies: str) -> Iterator[pytest.ExceptionInfo[RunnerError
     with pytest.raises(RunnerError) as caught:
         yield caught
     assert told(caught.value)[: 1 + len(remedies)] == (id, *remedies)
+
+
+@contextmanager
+def refuses(kind: type[Error]) -> Iterator[pytest.ExceptionInfo[Error]]:
+    """Expect an error that has no id: its text has to be on the page."""
+    with pytest.raises(kind) as caught:
+        yield caught
+    said(str(caught.value))
 
 
 def explained() -> str:

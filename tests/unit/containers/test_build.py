@@ -62,27 +62,27 @@ def test_a_missing_controller_fails_the_selftest(
     monkeypatch.setattr(selftest, "run", answer("built: MPI\n" * 2, 134))
     monkeypatch.setattr(selftest, "locked", lambda: {"torch", "tensorflow-cpu"})
     assert selftest.main([]) == 1
-    assert "Horovod was built without Gloo (controllers)" in capsys.readouterr().err
+    sentences.said(capsys.readouterr().err)
 
 
 SUMS = "".join(f"sum=[3.0] size=2 controller={name} \n" * 2 for name in ("gloo", "mpi"))
 
 
 @pytest.mark.parametrize(
-    ("ranks", "code", "told"),
+    ("ranks", "code", "fails"),
     [
-        (f"built: MPI Gloo\n{SUMS}", 0, ""),
-        (f"built: MPI Gloo\n{SUMS}", 1, "torch over gloo, 2 ranks: wrong result"),
-        (f"built: MPI Gloo\n{SUMS[:-5]}", 0, "torch over mpi, 2 ranks: wrong result"),
-        ("ImportError: x", 1, "Horovod cannot be imported for torch"),
+        (f"built: MPI Gloo\n{SUMS}", 0, False),
+        (f"built: MPI Gloo\n{SUMS}", 1, True),
+        (f"built: MPI Gloo\n{SUMS[:-5]}", 0, True),
+        ("ImportError: x", 1, True),
     ],
 )
 def test_each_framework_is_started_once_for_both_controllers(
-    ranks: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch
+    ranks: str, code: int, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selftest, "rendezvous", lambda: 1)
     monkeypatch.setattr(selftest, "run", answer(ranks, code))
-    with pytest.raises(selftest.Failed, match=told) if told else nullcontext():
+    with sentences.refuses(selftest.Failed) if fails else nullcontext():
         assert selftest.prove_both("torch") == ["MPI", "Gloo"]
 
 
@@ -91,7 +91,7 @@ def test_ranks_that_are_alone_fail_the_selftest(
     ranks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selftest, "run", answer(ranks))
-    with pytest.raises(selftest.Failed, match="torch over mpi, 2 ranks: wrong result"):
+    with sentences.refuses(selftest.Failed):
         selftest.prove("torch", "mpi")
 
 

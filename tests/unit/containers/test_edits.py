@@ -59,21 +59,19 @@ def test_an_anchor_may_be_the_first_or_the_last_line(text: str) -> None:
     assert row.edited(text) == text.replace("left", "above\nleft\nbelow")
 
 
-@pytest.mark.parametrize(
-    ("anchor", "fault"),
-    [("o", "stands there 2 times"), ("older", "is missing")],
-)
+@pytest.mark.parametrize("anchor", ["o", "older"])  # twice, and not at all
 def test_an_anchor_that_is_not_there_once_is_refused_by_file_and_row(
-    tree: Path, anchor: str, fault: str
+    tree: Path, anchor: str
 ) -> None:
     wrong = Row("a/one.cc", anchor, "because", instead="new")
-    with pytest.raises(EditError, match=f"^a/one.cc, row 2: the anchor '{anchor}' {fault}$"):
+    with sentences.refuses(EditError) as caught:
         apply(tree, (LEFT, wrong))
+    assert str(caught.value).startswith("a/one.cc, row 2: ")
     assert (tree / "two.txt").read_text() == "left"
 
 
 def test_a_missing_file_is_named_with_its_row(tree: Path) -> None:
-    with pytest.raises(EditError, match=r"^three.txt, row 2: no such file in "):
+    with sentences.refuses(EditError):
         apply(tree, (LEFT, Row("three.txt", "x", "because", instead="y")))
 
 
@@ -82,7 +80,7 @@ def test_a_new_file_replaces_none(tmp_path: Path) -> None:
     new = NewFile("new.h", tmp_path / "ours.h", "because")
     apply(tmp_path, (), (new,))
     assert (tmp_path / "new.h").read_text() == "struct s;\n"
-    with pytest.raises(EditError, match=r"new.h: exists already"):
+    with sentences.refuses(EditError):
         apply(tmp_path, (), (new,))
 
 

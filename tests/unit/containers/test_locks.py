@@ -95,11 +95,7 @@ def test_debian_versions_is_reported_by_name_and_refused_when_frozen(
     path.write_text(lockfile.render_debian({"debian": {"libc6": "1", "gone": "1", "same": "1"}}))
     now = {"libc6": "2", "new": "3", "same": "1"}
     debian.check_versions(now, path, "debian", frozen=False)
-    said = capsys.readouterr().err
-    assert "3 Debian packages differ from x.lock" in said
-    assert "libc6: locked 1, now 2" in said
-    assert "gone: locked 1, now absent" in said
-    assert "new: locked not at all, now 3" in said
+    sentences.said(capsys.readouterr().err)
     with sentences.raises("debian-not-as-locked"):
         debian.check_versions(now, path, "debian", frozen=True)
     debian.check_versions({"libc6": "1", "gone": "1", "same": "1"}, path, "debian", frozen=True)

@@ -12,6 +12,7 @@ from recipes import device
 from recipes.device import Device
 from recipes.distributed import UserError
 
+from .. import sentences
 from .one_rank import one_rank
 
 CODE = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120")
@@ -27,10 +28,8 @@ def settled(here: Device, precision: str | None = None, compiled: bool = False) 
 
 
 def test_a_gpu_that_the_image_has_no_code_for_is_refused() -> None:
-    with pytest.raises(UserError, match=r"V100-SXM2-32GB has compute capability 7\.0") as refused:
+    with sentences.refuses(UserError):
         settled(V100)
-    assert "sm_75, sm_80" in str(refused.value)
-    assert "runner build gpu" in str(refused.value)
     assert settled(replace(V100, code=())) == "fp32", "where the framework does not say"
 
 
@@ -52,13 +51,13 @@ def test_what_code_a_gpu_runs(
     if runs:
         settled(here)
         return
-    with pytest.raises(UserError, match="compute capability"):
+    with sentences.refuses(UserError):
         settled(here)
 
 
 def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(UserError, match="--compile needs a compiler, and there is none here: gcc"):
+    with sentences.refuses(UserError):
         settled(H200, compiled=True)
     settled(H200)
     settled(replace(H200, compilers=()), compiled=True)  # XLA brings its own
@@ -93,4 +92,4 @@ def test_two_ranks_on_one_gpu_are_refused() -> None:
     gpus = [("n1", "GPU-a"), ("n1", "GPU-b"), ("n1", "GPU-a"), ("n2", "GPU-a")]
     on = [device.shared(replace(one_rank(), rank=rank, size=4), gpus) for rank in range(4)]
     assert [error is not None for error in on] == [True, False, True, False]
-    assert "ranks 0, 2 share a GPU: start as many ranks as GPUs" in str(on[0])
+    sentences.said(str(on[0]))

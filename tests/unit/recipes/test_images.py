@@ -12,6 +12,8 @@ from recipes import images
 from recipes.distributed import UserError
 from runners.data.synth import CIFAR_PIXELS, CIFAR_TEST, CIFAR_TRAINING
 
+from .. import sentences
+
 EACH = 4  # pictures in a file
 
 
@@ -46,12 +48,12 @@ def test_cifar_in_both_forms(tmp_path: Path, form: str, inside: bool) -> None:
 
 def test_pictures_to_learn_from_differ_by_epoch_and_not_by_run(tmp_path: Path) -> None:
     cifar_folder(tmp_path)
-    one, other = (images.load_cifar10(str(tmp_path), seed=1).train for _ in range(2))
-    alone, together = one.read(2, np.array([7])), other.read(2, np.array([3, 7]))
+    first, second = (images.load_cifar10(str(tmp_path), seed=1).train for _ in range(2))
+    alone, together = first.read(2, np.array([7])), second.read(2, np.array([3, 7]))
     assert (alone[0][0] == together[0][1]).all()
-    seen = [one.read(epoch, np.array([7]))[0] for epoch in range(6)]
+    seen = [first.read(epoch, np.array([7]))[0] for epoch in range(6)]
     assert any((seen[0] != later).any() for later in seen)
-    assert one.read(1, np.arange(0))[0].shape == (0, 32, 32, 3)
+    assert first.read(1, np.arange(0))[0].shape == (0, 32, 32, 3)
 
 
 def test_a_label_out_of_range_is_named(tmp_path: Path) -> None:
@@ -59,14 +61,14 @@ def test_a_label_out_of_range_is_named(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[1 + CIFAR_PIXELS] = 17
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"data_batch_3.bin: the label of image 1 is 17, not 0"):
+    with sentences.refuses(UserError):
         images.load_cifar10(str(tmp_path), seed=1)
 
 
 def test_a_cut_file_is_named(tmp_path: Path) -> None:
     path = cifar_folder(tmp_path) / "test_batch.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"test_batch.bin is no batch of CIFAR-10, or damaged"):
+    with sentences.refuses(UserError):
         images.load_cifar10(str(tmp_path), seed=1)
 
 
@@ -76,30 +78,25 @@ class Harm:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (Harm(), "it wants to run"),
-        ({b"data": [1, 2], b"labels": [0, 1]}, "cannot reshape"),
-        ([], "is no batch of CIFAR-10"),
-    ],
+    "value", [Harm(), {b"data": [1, 2], b"labels": [0, 1]}, []], ids=["harm", "data", "list"]
 )
 def test_a_bad_pickle_runs_nothing(
-    tmp_path: Path, value: object, message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, value: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (cifar_folder(tmp_path, "py") / "data_batch_2").write_bytes(pickle.dumps(value, protocol=2))
-    with pytest.raises(UserError, match=r"data_batch_2 .*") as caught:
+    with sentences.refuses(UserError) as caught:
         images.load_cifar10(str(tmp_path), seed=1)
-    assert message in str(caught.value)
+    assert "data_batch_2" in str(caught.value)
     assert capsys.readouterr().out == ""
 
 
 def test_cifar_that_is_missing_or_incomplete(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no CIFAR-10 in"):
+    with sentences.refuses(UserError):
         images.load_cifar10(str(tmp_path / "nowhere"), seed=1)
-    with pytest.raises(UserError, match="no CIFAR-10 in"):
+    with sentences.refuses(UserError):
         images.load_cifar10(str(tmp_path), seed=1)
     (cifar_folder(tmp_path) / "data_batch_4.bin").unlink()
-    with pytest.raises(UserError, match=r"incomplete CIFAR-10 .*: no data_batch_4.bin"):
+    with sentences.refuses(UserError):
         images.load_cifar10(str(tmp_path), seed=1)
 
 
@@ -124,21 +121,18 @@ def test_a_listing_has_sorted_classes_and_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    "names",
     [
-        (("train/a/x.jpg",), "no folder val in"),
-        (("train/x.jpg", "val/a/x.jpg"), "train has no folders: each class needs its own"),
-        (("train/a/x.txt", "val/a/x.jpg"), "train/a has no images"),
-        (("train/a/x.jpg", "val/a/x.txt"), "val has no images"),
-        (("train/a/x.jpg", "val/c/x.jpg"), "val has classes that train has not: c"),
+        ("train/a/x.jpg",),
+        ("train/x.jpg", "val/a/x.jpg"),
+        ("train/a/x.txt", "val/a/x.jpg"),
+        ("train/a/x.jpg", "val/a/x.txt"),
+        ("train/a/x.jpg", "val/c/x.jpg"),
     ],
 )
-def test_a_folder_that_is_no_image_folder(
-    tmp_path: Path, names: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(UserError) as caught:
+def test_a_folder_that_is_no_image_folder(tmp_path: Path, names: tuple[str, ...]) -> None:
+    with sentences.refuses(UserError):
         images.load_imagenet(str(image_folder(tmp_path, names)), 8, seed=1)
-    assert message in str(caught.value)
 
 
 def test_crops_lie_within_the_image() -> None:
@@ -153,5 +147,5 @@ def test_crops_lie_within_the_image() -> None:
 
 def test_cifar_for_a_network_of_imagenet_says_which_model_is_for_it(tmp_path: Path) -> None:
     cifar_folder(tmp_path)
-    with pytest.raises(UserError, match="has CIFAR-10, which --model resnet20"):
+    with sentences.refuses(UserError):
         images.load_imagenet(str(tmp_path), 8, seed=1)

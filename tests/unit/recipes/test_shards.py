@@ -13,6 +13,7 @@ import pytest
 
 from recipes.distributed import Batch, Shards, UserError, check, learning_rate, threads
 
+from .. import sentences
 from .one_rank import one_rank
 
 WORLDS = [(1797, 1), (1797, 2), (1797, 4), (10, 3), (10, 7), (5, 5), (64, 64)]
@@ -44,10 +45,10 @@ def test_every_sample_is_seen_exactly_once_in_equally_many_steps(count: int, siz
 def test_many_ranks_see_in_each_step_what_one_with_their_batches_together_sees(
     size: int, batch_size: int, passes: int
 ) -> None:
-    one, many = ranks(31, 1, batch_size=12), ranks(31, size, batch_size, passes)
-    assert len(one[0]) == len(many[0]) == 3
+    alone, many = ranks(31, 1, batch_size=12), ranks(31, size, batch_size, passes)
+    assert len(alone[0]) == len(many[0]) == 3
     for step in range(3):
-        assert in_step(many, step) == in_step(one, step)
+        assert in_step(many, step) == in_step(alone, step)
 
 
 def test_weights_make_the_mean_over_ranks_the_mean_over_samples() -> None:
@@ -85,12 +86,12 @@ def test_a_short_last_step_can_be_left_out() -> None:
     shards = Shards(25, 0, 2, 1, 5, drop_last=True)
     assert [batch.total for batch in shards.batches(1)] == [10, 10]
     assert (shards.steps(), shards.whole) == (2, 20)
-    with pytest.raises(UserError, match=r"7 training samples are fewer than one step .*\(10\)"):
+    with sentences.refuses(UserError):
         Shards(7, 0, 2, 1, 5, drop_last=True).check()
 
 
 def test_fewer_samples_than_ranks_are_refused() -> None:
-    with pytest.raises(UserError, match="3 training samples for 4 ranks: each needs at least one"):
+    with sentences.refuses(UserError):
         Shards(3, 0, 4, 1, 2).check()
 
 
@@ -161,13 +162,13 @@ def test_threads(
 @pytest.mark.parametrize(
     ("size", "controller", "refused"),
     [
-        *[(size, "mpi", "") for size in (1, 2, 4, 16)],
-        *[(size, "mpi", rf"needs 2, 4, .* ranks, not {size}") for size in (3, 6, 12)],
-        (2, "gloo", "needs the MPI controller"),
+        *[(size, "mpi", False) for size in (1, 2, 4, 16)],
+        *[(size, "mpi", True) for size in (3, 6, 12)],
+        (2, "gloo", True),
     ],
 )
-def test_adasum_takes_powers_of_two_with_mpi(size: int, controller: str, refused: str) -> None:
+def test_adasum_takes_powers_of_two_with_mpi(size: int, controller: str, refused: bool) -> None:
     ranks = replace(one_rank(size=size), controller=controller)
     check(asked(), ranks)
-    with pytest.raises(UserError, match=refused) if refused else nullcontext():
+    with sentences.refuses(UserError) if refused else nullcontext():
         check(asked(adasum=True), ranks)

@@ -9,6 +9,8 @@ import pytest
 from recipes import texts
 from recipes.distributed import UserError
 
+from .. import sentences
+
 TSV = "text\tlabel\ngood\t1\nbad\t0\n"
 
 
@@ -57,48 +59,36 @@ def test_quotes_hold_commas_in_csv_and_mean_nothing_elsewhere(tmp_path: Path) ->
         assert texts.load(str(folder(tmp_path / name, **files))).train[0] == first
 
 
-BAD: list[tuple[dict[str, str | bytes], str]] = [
-    ({}, r"no texts in .*\. Looked there for train, ratings_train, each as .tsv"),
-    ({"train_tsv": TSV}, "no texts in .* for test, validation, dev"),
-    ({"train_tsv": "", "test_tsv": TSV}, r"train.tsv is empty\."),
-    ({"train_jsonl": "", "test_tsv": TSV}, r"train.jsonl is empty\."),
-    ({"train_tsv": "text\tlabel\n", "test_tsv": TSV}, r"train.tsv has no samples\."),
-    (
-        {"train_tsv": "words\tlabel\ngood\t1\n", "test_tsv": TSV},
-        "train.tsv: no column text or document or sentence: its first line names words, label",
-    ),
-    ({"train_tsv": "text\tclass\n", "test_tsv": TSV}, "no column label: .* text, class"),
-    (
-        {"train_tsv": TSV + "cut\n", "test_tsv": TSV},
-        "train.tsv, line 4: 1 columns, and the first line names 2: text, label",
-    ),
-    ({"train_tsv": TSV + "x\t-1\n", "test_tsv": TSV}, "line 4: the label is '-1', not a whole"),
-    ({"train_tsv": TSV + "x\tgood\n", "test_tsv": TSV}, "line 4: the label is 'good', not a"),
-    (
-        {"train_tsv": TSV, "test_tsv": TSV + "x\t2\n"},
-        "test.tsv, line 4: label 2 is out of range: the training set has 0 to 1",
-    ),
-    (
-        {"train_tsv": TSV + "x\t9000000\n", "test_tsv": TSV},
-        "label 9000000 is out of range: labels are numbered from 0, and no sample has label 2",
-    ),
-    ({"train_tsv": "text\tlabel\nx\t0\n", "test_tsv": TSV}, "all samples have label 0"),
-    ({"train_tsv": TSV.encode() + b"\xff\t1\n", "test_tsv": TSV}, "line 4: not UTF-8: invalid"),
-    ({"train_jsonl": "{\n", "test_tsv": TSV}, "train.jsonl, line 1: not JSON: "),
-    ({"train_jsonl": "[1]\n", "test_tsv": TSV}, r"line 1: not a JSON object: \[1\]"),
-    ({"train_jsonl": '{"text": "x"}\n', "test_tsv": TSV}, "line 1: needs a text and a label, has"),
-    ({"train_jsonl": '{"text": "x", "label": 1.5}\n', "test_tsv": TSV}, "the label is '1.5'"),
+BAD: list[dict[str, str | bytes]] = [
+    {},
+    {"train_tsv": TSV},
+    {"train_tsv": "", "test_tsv": TSV},
+    {"train_jsonl": "", "test_tsv": TSV},
+    {"train_tsv": "text\tlabel\n", "test_tsv": TSV},
+    {"train_tsv": "words\tlabel\ngood\t1\n", "test_tsv": TSV},
+    {"train_tsv": "text\tclass\n", "test_tsv": TSV},
+    {"train_tsv": TSV + "cut\n", "test_tsv": TSV},
+    {"train_tsv": TSV + "x\t-1\n", "test_tsv": TSV},
+    {"train_tsv": TSV + "x\tgood\n", "test_tsv": TSV},
+    {"train_tsv": TSV, "test_tsv": TSV + "x\t2\n"},
+    {"train_tsv": TSV + "x\t9000000\n", "test_tsv": TSV},
+    {"train_tsv": "text\tlabel\nx\t0\n", "test_tsv": TSV},
+    {"train_tsv": TSV.encode() + b"\xff\t1\n", "test_tsv": TSV},
+    {"train_jsonl": "{\n", "test_tsv": TSV},
+    {"train_jsonl": "[1]\n", "test_tsv": TSV},
+    {"train_jsonl": '{"text": "x"}\n', "test_tsv": TSV},
+    {"train_jsonl": '{"text": "x", "label": 1.5}\n', "test_tsv": TSV},
 ]
 
 
-@pytest.mark.parametrize(("files", "message"), BAD)
-def test_bad_files_are_named(tmp_path: Path, files: dict[str, str | bytes], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+@pytest.mark.parametrize("files", BAD)
+def test_bad_files_are_named(tmp_path: Path, files: dict[str, str | bytes]) -> None:
+    with sentences.refuses(UserError):
         texts.load(str(folder(tmp_path, **files)))
 
 
 def test_a_missing_folder_is_named() -> None:
-    with pytest.raises(UserError, match="the data folder /nowhere does not exist"):
+    with sentences.refuses(UserError):
         texts.load("/nowhere")
 
 

@@ -15,6 +15,8 @@ import pytest
 from recipes import tokenize
 from recipes.distributed import UserError
 
+from .. import sentences
+
 
 @pytest.mark.parametrize(
     ("content", "split"),
@@ -38,23 +40,22 @@ def test_a_text_is_split_at_a_line_end(tmp_path: Path, content: bytes, split: in
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    "content",
     [
-        (b"", "the text {} is empty"),
-        (b" \n\t\n\n", "the text {} is empty"),
-        (b"all in one line", "the text {} is one line"),
-        (b"one\ntwo \xe9\nthree\n", "{}, line 2: not UTF-8: invalid continuation byte"),
-        ("text".encode("utf-16"), "{}, line 1: not UTF-8: invalid start byte"),
-        (None, "cannot read the text {}: No such file or directory"),
+        b"",
+        b" \n\t\n\n",
+        b"all in one line",
+        b"one\ntwo \xe9\nthree\n",
+        "text".encode("utf-16"),
+        None,
     ],
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "text"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UserError) as caught:
+    with sentences.refuses(UserError):
         tokenize.survey(path)
-    assert str(caught.value).startswith(words.format(path))
 
 
 @pytest.mark.parametrize("name", ["new", "empty", "new/below"])
@@ -77,12 +78,8 @@ def test_a_folder_that_cannot_be_filled_is_refused_first(tmp_path: Path) -> None
     full.mkdir()
     for path in (file, full / "train.bin"):
         path.write_text("mine")
-    for into, words in (
-        (full, f"--into {full}: the folder is not empty"),
-        (file, f"cannot write the tokens into {file}: Not a directory"),
-        (file / "below", f"cannot write the tokens into {file}/below: Not a directory"),
-    ):
-        with pytest.raises(UserError, match=words), tokenize.all_or_nothing(into):
+    for into in (full, file, file / "below"):
+        with sentences.refuses(UserError), tokenize.all_or_nothing(into):
             raise AssertionError(into)
     assert (full / "train.bin").read_text() == "mine"
 
@@ -90,5 +87,5 @@ def test_a_folder_that_cannot_be_filled_is_refused_first(tmp_path: Path) -> None
 def test_another_rank_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     args = tokenize.parser().parse_args([str(tmp_path), "--into", str(tmp_path / "new")])
-    with pytest.raises(UserError, match="one process: launch it without --nodes"):
+    with sentences.refuses(UserError):
         tokenize.run(args)
