@@ -237,8 +237,8 @@ def failures_page() -> str:
         + "\n".join(causes),
         "And by code: " + _code(computed) + ".",
     ]
-    for subject in dict.fromkeys(one.about for one in data):
-        rows = [_failure(one) for one in data if one.about == subject]
+    for subject in dict.fromkeys(entry.about for entry in data):
+        rows = [_failure(entry) for entry in data if entry.about == subject]
         head = "| name | cause | what to do | fixed by | certainty |\n|---|---|---|---|---|"
         parts.append("\n".join([f"## {subject.replace('_', ' ')}\n\n{head}", *rows]))
     return "\n\n".join(parts) + "\n"

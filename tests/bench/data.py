@@ -61,11 +61,11 @@ def rows(found: Runs) -> tuple[Row, ...]:
     for where, words in (("slow", "shared"), ("near", "own disk")):
         folder = [parts(run) for run in found[f"{where} small"]]
         packed = [parts(run) for run in found[f"{where} small.sqsh"]]
-        for what in folder[0]:
-            reference = f"{what}, folder, {words}"
-            base, ours = ([run[what] for run in runs] for runs in (folder, packed))
+        for part in folder[0]:
+            reference = f"{part}, folder, {words}"
+            base, ours = ([run[part] for run in runs] for runs in (folder, packed))
             table.append(row(reference, base, "s"))
-            table.append(compared(f"{what}, squashfs, {words}", ours, "s", reference, base, ""))
+            table.append(compared(f"{part}, squashfs, {words}", ours, "s", reference, base, ""))
     return tuple(table)
 
 

@@ -58,7 +58,9 @@ def serve(sock: socket.socket, size: int) -> dict[str, float]:
     )  # fmt: skip
     hub = Hub(endpoint)
     hub.start()
-    while len(hub.table.members) < size or not all(one.ended for one in hub.table.members.values()):
+    while len(hub.table.members) < size or not all(
+        member.ended for member in hub.table.members.values()
+    ):
         time.sleep(0.05)
     return {**used("hub"), "frames": float(hub.received)}
 
@@ -170,7 +172,9 @@ def main() -> None:
     for size in options.ranks:
         # Each in a process of its own: a child's largest memory begins with its parent's.
         rounds = [answered(apart(partial(measure, size))) for _ in range(options.rounds)]
-        medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+        medians = {
+            name: statistics.median(measured[name] for measured in rounds) for name in rounds[0]
+        }
         print(json.dumps({"ranks": size, **{n: round(v, 2) for n, v in medians.items()}}))
 
 

@@ -36,7 +36,7 @@ def rows(found: Jobs) -> tuple[Row, ...]:
         for ranks, jobs in found.items():
             if base in jobs and kind in jobs:
                 reference = f"{base_name}, {ranks} ranks"
-                first, other = ([job["seconds"] for job in jobs[one]] for one in (base, kind))
+                first, other = ([job["seconds"] for job in jobs[case]] for case in (base, kind))
                 table.append(row(reference, first, "s"))
                 table.append(compared(f"{name}, {ranks} ranks", other, "s", reference, first, ""))
     return tuple(table)

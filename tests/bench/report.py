@@ -79,7 +79,7 @@ def text(parts: Sequence[Part], load: tuple[float, float]) -> str:
     for part in parts:
         lines += ["", part.title, ""]
         if part.rows:
-            cells = [HEADERS, ["---"] * len(HEADERS), *(one.cells() for one in part.rows)]
+            cells = [HEADERS, ["---"] * len(HEADERS), *(row.cells() for row in part.rows)]
             lines += [f"| {' | '.join(row)} |" for row in cells] + [""]
         lines += [*part.notes, *([part.problem] if part.problem else [])]
     return "\n".join(lines)

@@ -32,7 +32,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 def ratios(measured: Sequence[float], reference: Sequence[float]) -> list[float]:
     """Each round's ratio: what slows the machine for a while slows both, and cancels."""
-    return [one / other for one, other in zip(measured, reference)]
+    return [value / base for value, base in zip(measured, reference)]
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -60,7 +60,7 @@ def in_environment(environment: Path, ranks: int) -> float:
 def samples_per_second(folder: Path) -> float:
     """The median over the epochs of a run, without the first."""
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    epochs = [one for one in map(json.loads, lines) if one["event"] == "epoch"]
+    epochs = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
     found: list[float] = [epoch["samples_per_s"] for epoch in epochs[1:]]
     return statistics.median(found)
 

@@ -40,7 +40,7 @@ def joined_argv(root: Path, mountpoint: Path, name: str, controllers: Sequence[s
     there = shlex.quote(str(mountpoint))
     group = f"{there}/{_group(root)}/{name}"
     join = f"mkdir -p {group}; echo $$ > {group}/cgroup.procs"
-    joins = [f"{_mount(each)} {there}; {join}; umount {there}" for each in controllers]
+    joins = [f"{_mount(controller)} {there}; {join}; umount {there}" for controller in controllers]
     script = "; ".join([*joins, 'exec "$@"'])
     return ["unshare", "--mount", "sh", "-ec", script, "sh", "unshare", "--cgroup"]
 

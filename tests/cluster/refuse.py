@@ -41,7 +41,7 @@ def program(flags: int, errno: int) -> Iterator[tuple[int, int, int, int]]:
 
 def refuse(flags: int, errno: int) -> None:
     """Set the filter for this process and all that it starts; needs root. Raises OSError."""
-    text = b"".join(struct.pack("HBBI", *each) for each in program(flags, errno))
+    text = b"".join(struct.pack("HBBI", *instruction) for instruction in program(flags, errno))
     code = ctypes.create_string_buffer(text, len(text))
     head = ctypes.create_string_buffer(
         struct.pack("HxxxxxxP", len(text) // 8, ctypes.addressof(code))

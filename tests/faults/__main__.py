@@ -40,7 +40,7 @@ MODULES = (of_ranks, of_nodes, of_controller, of_storage, of_clocks, of_jobs, of
 def parser() -> argparse.ArgumentParser:
     """All options."""
     made = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    names = [each.name for each in in_order()]
+    names = [fault.name for fault in in_order()]
     made.add_argument(
         "--only", action="append", metavar="NAME", choices=names, help=", ".join(names)
     )
@@ -102,8 +102,8 @@ def run(wanted: list[Fault], folder: str | None) -> None:
     """Cause each fault; each outcome is kept at once."""
     with place(folder) as here:
         finished = finish_one(here)
-        for each in wanted:
-            made = strike(here, each, finished)
+        for fault in wanted:
+            made = strike(here, fault, finished)
             made.save(BUILD)
             table.show(made)
 
@@ -114,12 +114,12 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     options = parser().parse_args()
-    chosen = [each for each in in_order() if not options.only or each.name in options.only]
+    chosen = [fault for fault in in_order() if not options.only or fault.name in options.only]
     if not options.table:
         run(chosen, options.state)
-    kept = [path for each in in_order() if (path := BUILD / f"{each.name}.json").exists()]
+    kept = [path for fault in in_order() if (path := BUILD / f"{fault.name}.json").exists()]
     outcomes = [outcome.load(path) for path in kept]
-    wrong = [each for each in outcomes if table.wrong(each)]
+    wrong = [made for made in outcomes if table.wrong(made)]
     print(f"{len(outcomes)} faults, {len(wrong)} with a problem")
     if len(outcomes) == len(in_order()):
         RESULTS.write_text(table.render(outcomes))

@@ -35,7 +35,7 @@ FAULTS: list[Fault] = []
 
 def in_order() -> list[Fault]:
     """All faults, as they stand in the table and are caused."""
-    return sorted(FAULTS, key=lambda each: GROUPS.index(each.group))
+    return sorted(FAULTS, key=lambda fault: GROUPS.index(fault.group))
 
 
 def fault(group: str, what: str, name: str = "") -> Callable[[Act], Act]:

@@ -98,10 +98,10 @@ def two_cancel(scene: Scene) -> None:
     scene.training()
     scene.strike()
     both = [scene.runner("cancel", scene.id) for _ in range(2)]
-    codes = sorted(one.wait(30) for one in both)
+    codes = sorted(cancel.wait(30) for cancel in both)
     scene.expect(codes in ([0, 0], [0, 2]), f"they ended with {codes}: {[b.err for b in both]}")
-    for one in both:
-        scene.says(one.err)
+    for cancel in both:
+        scene.says(cancel.err)
     scene.ends(client, 86, "cancelled", within=40)
     scene.expect(scene.place.on(CONTROLLER, "squeue", "-h", "--me").stdout.count("\n") <= 1, "jobs")
 

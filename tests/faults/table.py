@@ -40,7 +40,7 @@ def wrong(outcome: Outcome) -> list[str]:
 
 def render(outcomes: Sequence[Outcome]) -> str:
     """The whole file."""
-    known = {each.name: each for each in outcomes}
+    known = {outcome.name: outcome for outcome in outcomes}
     text, group = HEAD, ""
     for fault in in_order():
         if fault.name not in known:

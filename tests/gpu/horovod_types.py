@@ -116,9 +116,9 @@ def times() -> None:
 
 hvd.init()
 torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
-for each in (BFLOAT16, *SMALL):
-    reductions(each)
-    moves(each)
+for kind in (BFLOAT16, *SMALL):
+    reductions(kind)
+    moves(kind)
 scales()
 compression()
 training()

@@ -118,7 +118,9 @@ def _settings(results: Sequence[Result]) -> str:
             for setting in result.verdict.settings
             if result.cell.controller == "mpi" and not setting.startswith("OMP_")
         }
-        lines += [f"- {title}: {', '.join(f'`{one}`' for one in sorted(made))}"] if made else []
+        lines += (
+            [f"- {title}: {', '.join(f'`{setting}`' for setting in sorted(made))}"] if made else []
+        )
     return "\n".join(lines)
 
 

@@ -40,7 +40,7 @@ def read(plan: Mapping[str, Any]) -> Verdict:
     return Verdict(
         works=bool(plan["works"]),
         reasons=tuple(refusal["what"] for refusal in refusals),
-        remedies=tuple(_short(each) for refusal in refusals for each in refusal["remedies"]),
+        remedies=tuple(_short(remedy) for refusal in refusals for remedy in refusal["remedies"]),
         settings=tuple(f"{item['name']}={item['value']}" for item in plan["variables"]),
         ids=tuple(refusal["id"] for refusal in refusals),
     )

@@ -78,7 +78,7 @@ def _make(name: str) -> tuple[Path | None, str, float]:
 
 def shown(reports: Iterable[pytest.TestReport]) -> list[str]:
     """Return the most expensive tests, the dearest first, and the sum of all."""
-    used = {each.nodeid: dict(each.user_properties).get(SECONDS) for each in reports}
+    used = {report.nodeid: dict(report.user_properties).get(SECONDS) for report in reports}
     seconds = {nodeid: float(str(value)) for nodeid, value in used.items() if value is not None}
     dearest = sorted(seconds, key=lambda nodeid: -seconds[nodeid])[:SHOWN]
     lines = [f"{seconds[nodeid]:7.1f}  {nodeid}" for nodeid in dearest]

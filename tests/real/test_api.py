@@ -87,7 +87,9 @@ def test_the_pages_program(login: Login) -> None:
 
 def test_a_search_by_optuna(login: Login) -> None:
     login.write("train.py", TRAIN)
-    (search,) = (each for each in documents.blocks(PAGE) if each.marks.get("file") == "search.py")
+    (search,) = (
+        block for block in documents.blocks(PAGE) if block.marks.get("file") == "search.py"
+    )
     login.write("search.py", search.text)
     with extra_packages("optuna") as extra:
         env = {"PYTHONPATH": extra, "RUNNER_IMAGE": IMAGE}
@@ -105,7 +107,7 @@ def test_each_call(login: Login) -> None:
     said = json.loads(done.stdout)
     assert said["states"] == ["COMPLETED", "FAILED"]
     assert said["result"].pop("weights")["result"] == "not-checked"  # the trainer has none
-    assert [each["ranks"] for each in said["result"].pop("use")["nodes"]] == [1, 1]
+    assert [node["ranks"] for node in said["result"].pop("use")["nodes"]] == [1, 1]
     assert said["result"] == {"loss": 2.0, "size": 2}
     assert (said["ranks"], said["rank 1"]) == (["0", "1"], True)
     assert said["waited"] == ["RUNNING", "CANCELLED"]

@@ -61,7 +61,7 @@ def test_it_knows_the_hosts_mpi(bookworm: State) -> None:
 
 def test_doctor_knows_it(bookworm: State, login: Login) -> None:
     done = login.runner("doctor", "--image", ENVIRONMENT, "--runtime", "none", "--json")
-    found = {(one["subject"], one["name"]): one for one in json.loads(done.stdout)["diagnoses"]}
+    found = {(item["subject"], item["name"]): item for item in json.loads(done.stdout)["diagnoses"]}
     assert "horovod.controllers: mpi,gloo (label)" in found["image", "facts"]["evidence"]
     assert found["image", "plan"]["severity"] == "ok"
 
@@ -105,7 +105,7 @@ def test_a_study_measures_the_container_beside_the_environment(
     script = login.sh("cat rt/runs/2n-none-r1/job.sbatch")
     assert ENVIRONMENT in script
     assert "apptainer exec" not in script
-    assert {each["variant"] for each in value["comparisons"]} == {"none"}
+    assert {comparison["variant"] for comparison in value["comparisons"]} == {"none"}
 
 
 def test_what_an_environment_cannot_have(bookworm: State, login: Login, hello: str) -> None:

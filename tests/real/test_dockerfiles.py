@@ -125,7 +125,7 @@ def compare(bench: Bench, name: str, source: str, made: str) -> None:
     expected = [line for line in bench.built_by_podman(name) if "/.git" not in line]
     if made == "my.def":  # who runs the image is not root, and may use what is in root's home
         expected = [
-            each.replace("drwx------ 0:0 /root", "drwxr-xr-x 0:0 /root") for each in expected
+            line.replace("drwx------ 0:0 /root", "drwxr-xr-x 0:0 /root") for line in expected
         ]
     built = bench.built_by_runner(name)
     missing = [line for line in expected if line not in set(built)]

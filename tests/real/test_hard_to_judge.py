@@ -124,13 +124,13 @@ CONTROLLERS = {"hvd": "gloo", "mpi": "mpi"}  # by the first letters of a name
     "name",
     [
         *OFTEN,
-        *(pytest.param(one, marks=SLOW) for one in (*WRONG, *RIGHT, *WITH_TENSORFLOW)),
+        *(pytest.param(name, marks=SLOW) for name in (*WRONG, *RIGHT, *WITH_TENSORFLOW)),
     ],
 )
 def test_wrong_trainings_are_told_and_right_ones_are_not_ended(login: Login, name: str) -> None:
     result, words = {**OFTEN, **WRONG, **RIGHT, **WITH_TENSORFLOW}[name]
     script = "judged_tf.py" if name in WITH_TENSORFLOW else "judged.py"
-    login.write_all(SCRIPTS / one for one in ("trainings.py", script))
+    login.write_all(SCRIPTS / file for file in ("trainings.py", script))
     login.sh("cp -r /opt/kit/runners/injob injob; cp -r /opt/kit/runners/contract injob")
     controller = CONTROLLERS.get(name[:3], "none")
     if name in WITH_TENSORFLOW and name != "keras_on_torch":

@@ -100,7 +100,7 @@ def test_arrays_wait_for_each_other_and_are_cancelled_one_by_one_or_all(login: L
     login.runner("cancel", f"{first}_5")
     ended(login.runner("wait", first), 86, "2 completed, 1 cancelled")
     kept = [json.loads(login.sh(f"cat runs/say-1_{task}/result.json")) for task in (1, 4)]
-    assert [one["task"] for one in kept] == ["1", "4"]
+    assert [result["task"] for result in kept] == ["1", "4"]
     assert kept[0]["ended"] <= kept[1]["began"]  # %1: one at a time
     never = login.runner(*launch, "--dependency", "afterok:say-1_5", "say.py")
     ended(never, 80, "can never be met")
@@ -123,8 +123,8 @@ def test_one_task_is_queued_again_and_the_others_go_on(login: Login) -> None:
     until(login, f"squeue -h -r -j {number}_2 -t PD -o %r | grep -q BeginTime")
     found = facts(login, number)
     tasks = [found[f"{number}_{task}"] for task in range(3)]
-    assert [one["state"] for one in tasks] == ["RUNNING", "RUNNING", "PENDING"]
-    assert [one["restarts"] for one in tasks] == [0, 0, 1]
+    assert [task["state"] for task in tasks] == ["RUNNING", "RUNNING", "PENDING"]
+    assert [task["restarts"] for task in tasks] == [0, 0, 1]
     assert "3 of 3 runs cancelled" in login.runner("cancel", number).stderr
 
 
@@ -132,8 +132,8 @@ def test_without_a_scheduler_they_run_one_after_the_other(login: Login) -> None:
     here = [*prepared(login), "--scheduler", "local", "--env", "SECONDS_TO_WAIT=1"]
     ended(login.runner(*here, "--sweep", "x=1,fail,3", "say.py"), 7)
     runs = login.told("result")
-    for one, other in zip(runs, runs[1:]):
-        assert one["result"]["ended"] <= other["result"]["began"]
+    for earlier, later in zip(runs, runs[1:]):
+        assert earlier["result"]["ended"] <= later["result"]["began"]
 
     background = [*here[:-1], "SECONDS_TO_WAIT=30", "--json", "--array", "0-3", "say.py"]
     listed = json.loads(login.runner(*background).stdout)["runs"]

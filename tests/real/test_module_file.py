@@ -20,7 +20,7 @@ PLAIN_PATH = "/usr/bin:/bin"  # without the cluster's own runner
 def apps(login: Login) -> str:
     """The folder of an installation, made as the page says; the cluster's is the environment."""
     page = documents.ROOT / "docs" / "guides" / "sites.md"
-    texts = {each.language: each.text for each in documents.blocks(page)}
+    texts = {block.language: block.text for block in documents.blocks(page)}
     folder = f"{login.folder}/apps"
     # The cluster's environment is the installed one, in the place of the first line.
     steps = texts["sh"].partition("\n")[2].replace("/apps/runner/venv/bin/runner", "$0")

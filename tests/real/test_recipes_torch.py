@@ -168,7 +168,7 @@ torch_resnet.main()
     succeeded(ranks(login, 2, "-c", program, *words))
     lines = map(json.loads, login.sh(f"cat {login.folder}/out/metrics.jsonl").splitlines())
     losses = [line["loss"] for line in lines if line["event"] == "epoch"]
-    assert losses == pytest.approx([each[0] for each in one], 1e-3)
+    assert losses == pytest.approx([epoch[0] for epoch in one], 1e-3)
 
 
 def test_a_resnet_learns_from_folders_and_leaves_all_records(login: Login) -> None:

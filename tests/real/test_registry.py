@@ -306,7 +306,7 @@ def test_an_image_is_launched_alike_however_it_came(
     assert "IMAGE" in scripts[0]
     assert "is no longer the file that was launched" in scripts[0]
     first, *others = scripts
-    assert [other == first for other in others] == [True] * 3, changed(first, others)
+    assert [script == first for script in others] == [True] * 3, changed(first, others)
 
 
 def changed(one: str, others: list[str]) -> str:

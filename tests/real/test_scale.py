@@ -112,9 +112,9 @@ def _numbers(login: Login) -> None:
         assert point["rate"]["value"] > 0
         assert [point["rate"][end] for end in ("low", "high")] == [None, None], "of two runs"
         assert point["launch_seconds"]["value"] > 0
-    assert {each["variant"] for each in value["comparisons"]} == {"mpi"}
-    assert "few-runs" in {each["id"] for each in value["diagnoses"]}
-    assert {each["name"] for each in value["references"]} == set(REFERENCES)
+    assert {comparison["variant"] for comparison in value["comparisons"]} == {"mpi"}
+    assert "few-runs" in {diagnosis["id"] for diagnosis in value["diagnoses"]}
+    assert {reference["name"] for reference in value["references"]} == set(REFERENCES)
     assert int(login.sh("wc -c < st/scaling.png")) > 20_000
 
 
@@ -134,7 +134,7 @@ def test_within_an_allocation_runs_go_one_after_the_other(login: Login, extra: s
     steps = login.sh("grep -h '\"steps\"' al/runs/*/result.json").split("\n")
     assert len(set(steps)) == 2, "one number, and the end of the text"
     records = login.sh("grep -h . al/runs/*/exit.json").splitlines()
-    spans = sorted((each["began"], each["time"]) for each in map(json.loads, records))
+    spans = sorted((record["began"], record["time"]) for record in map(json.loads, records))
     assert len(spans) == 4
     for (_, end), (began, _) in zip(spans, spans[1:]):
         assert began >= end - 1, "`time` is in whole seconds"

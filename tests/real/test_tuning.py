@@ -44,7 +44,7 @@ def test_adasum_takes_sixteen_bits(login: Login) -> None:
     """On CPUs that needs F16C and FMA, for which the image's Horovod is compiled."""
     shown = login.runner("plan", "--image", IMAGE, "--nodes", "2", "--json", "torch_mnist")
     plan = json.loads(shown.stdout)
-    chosen = {each["id"]: each["value"] for each in plan["choices"]}
+    chosen = {choice["id"]: choice["value"] for choice in plan["choices"]}
     assert chosen["cpu-level"] == "x86-64-v3"
     words = ["--nodes", "2", "--controller", "mpi", "--wait", "torch_mnist", "--"]
     succeeded(login.launch(*words, "--adasum", "--fp16-allreduce", "--epochs", "4"))

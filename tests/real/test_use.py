@@ -144,7 +144,9 @@ def test_a_run_that_came_back_counts_all_its_starts(login: Login) -> None:
     login.sh(f"scontrol requeue {id}")
     assert login.runner("wait", id).returncode == 0
     records = [json.loads(line) for line in login.sh("cat runs/steps-1/starts.jsonl").splitlines()]
-    began, ended_at = ([one[key] for one in records if key in one] for key in ("began", "ended"))
+    began, ended_at = (
+        [record[key] for record in records if key in record] for key in ("began", "ended")
+    )
     ran = sum(end - begin for begin, end in zip(began, ended_at))
     stood = login.told("status", id)
     assert (stood["restarts"], stood["nodes"], len(began)) == (1, "n1", 2)

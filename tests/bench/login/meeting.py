@@ -87,16 +87,16 @@ class Url:
     def scope(self, name: str, rank: int, size: int) -> None:
         """Make one Gloo context, less its sockets to the other ranks."""
         self.ask("PUT", f"{name}/rank_{rank}", b"host")
-        for other in range(rank):
-            self.ask("GET", f"{name}/rank_{other}")
+        for lower in range(rank):
+            self.ask("GET", f"{name}/rank_{lower}")
         self.ask("PUT", f"{name}/{rank}", (size - 1) * self._address())
-        for other in range(size):
-            if other != rank:
-                while (status := self.ask("GET", f"{name}/{other}")) != 200:
+        for peer in range(size):
+            if peer != rank:
+                while (status := self.ask("GET", f"{name}/{peer}")) != 200:
                     if status != 404:
                         raise RuntimeError(f"status {status}")
                     time.sleep(0.01)
-                self.ask("GET", f"{name}/{other}")
+                self.ask("GET", f"{name}/{peer}")
 
     def _address(self) -> bytes:
         return struct.pack("=H", socket.AF_INET).ljust(SIZE, b"\0")

@@ -49,9 +49,9 @@ def srun(mpi: str, ranks: int, command: list[str]) -> dict[str, Any]:
     found = [json.loads(line) for line in lines if line.startswith("{")]
     if done.returncode or len(found) != ranks:
         sys.exit(f"exit code {done.returncode} from: {' '.join(words)}\n{done.stdout[-2000:]}")
-    seconds = max(one["ended"] for one in found) - max(one["began"] for one in found)
-    first = next(one for one in found if one["rank"] == 0)
-    requests = sum(one.get("requests", 0) for one in found)
+    seconds = max(answer["ended"] for answer in found) - max(answer["began"] for answer in found)
+    first = next(answer for answer in found if answer["rank"] == 0)
+    requests = sum(answer.get("requests", 0) for answer in found)
     return {**first, "seconds": seconds, "requests": requests}
 
 
@@ -101,8 +101,10 @@ def main() -> None:
             found[ranks] = interleaved(light, options.rounds)
         for ranks in options.horovod:
             heavy = {
-                f"horovod-{one}": functools.partial(horovod, one, options.image, ranks, root)
-                for one in ("mpi", "gloo")
+                f"horovod-{controller}": functools.partial(
+                    horovod, controller, options.image, ranks, root
+                )
+                for controller in ("mpi", "gloo")
             }
             found[ranks].update(interleaved(heavy, options.rounds if ranks <= 8 else 1))
     print(json.dumps(found))

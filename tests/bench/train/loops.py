@@ -133,7 +133,9 @@ def _reached(found: dict[str, list[list[float]]]) -> tuple[str, ...]:
     if not (limit := [turn[0] for name in APART for turn in found.get(name, [])]):
         return ()
     shares = {
-        way: quartiles(ratios([1 / turn[0] for turn in found[way]], [1 / one for one in limit]))
+        way: quartiles(
+            ratios([1 / turn[0] for turn in found[way]], [1 / seconds for seconds in limit])
+        )
         for way in WAYS
     }
     words = [f"{way} {at:.2f} ({low:.2f} to {high:.2f})" for way, (low, at, high) in shares.items()]

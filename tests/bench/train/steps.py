@@ -54,7 +54,7 @@ def serve(folder: Path, rank: int, step: Step) -> None:
             for _ in range(int(order)):
                 step()
             seconds = [time.perf_counter() - clock, time.process_time() - cpu]
-            each = [one / int(order) for one in seconds]
+            each = [value / int(order) for value in seconds]
             tell(folder / f"{rank}.done", [*each, len(os.sched_getaffinity(0))])
 
 

@@ -22,7 +22,9 @@ for parameter in model.parameters():
 model.classifier[6] = torch.nn.Linear(model.classifier[6].in_features, len(train.classes))
 model.to(device)
 optimizer = torch.optim.SGD(model.classifier[6].parameters(), lr=0.001 * hvd.size(), momentum=0.9)
-named = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+named = [
+    (name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad
+]
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=named)
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 criterion = torch.nn.CrossEntropyLoss()

@@ -102,13 +102,13 @@ def others(group: hvd.ProcessSet) -> None:
     """What moves values keeps every pattern."""
     size, rolled = group.size(), EVERY.roll(rank)
     rows = hvd.allgather(rolled, name=f"rows {size}", process_set=group)
-    assert_same(rows, torch.cat([EVERY.roll(each) for each in range(size)]))
+    assert_same(rows, torch.cat([EVERY.roll(source) for source in range(size)]))
     root = hvd.broadcast(rolled, root_rank=1, name=f"root {size}", process_set=group)
     assert_same(root, EVERY.roll(1))
     length = len(EVERY) // size
     mine = rolled[: length * size]
     parts = hvd.alltoall(mine, name=f"parts {size}", process_set=group)
-    own = [EVERY.roll(each)[rank * length : (rank + 1) * length] for each in range(size)]
+    own = [EVERY.roll(source)[rank * length : (rank + 1) * length] for source in range(size)]
     assert_same(parts, torch.cat(own))
 
 
@@ -124,7 +124,7 @@ def training() -> None:
         model(torch.randn(4, 8, dtype=BFLOAT16)).square().sum().backward()
         optimizer.step()
     weights = hvd.allgather(model.weight.data[None], name="weights")
-    assert all(torch.equal(each, weights[0]) for each in weights)
+    assert all(torch.equal(weight, weights[0]) for weight in weights)
 
 
 def adasum() -> None:
@@ -138,9 +138,9 @@ def adasum() -> None:
 groups = [group for group in (*sets, hvd.global_process_set) if group.included()]
 if sets[0].included():
     rounding(sets[0])
-for each in groups:
-    reductions(each)
-    others(each)
+for group in groups:
+    reductions(group)
+    others(group)
 training()
 if hvd.mpi_enabled():
     adasum()

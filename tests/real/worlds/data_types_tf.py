@@ -11,7 +11,7 @@ import tensorflow as tf
 
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
-terms = [tf.random.stateless_normal([1003], seed=[each, 0]) for each in range(size)]
+terms = [tf.random.stateless_normal([1003], seed=[number, 0]) for number in range(size)]
 terms = [tf.cast(term, tf.bfloat16) for term in terms]
 exact = tf.stack([tf.cast(term, tf.float32) for term in terms])
 mine, total = terms[rank], tf.reduce_sum(exact, 0)

@@ -55,11 +55,11 @@ def alone(number: int) -> None:
 
 def others(number: int) -> None:
     rows = hvd.allgather(torch.full((rank + 1, 2), rank), name=f"gather {number % 3}")
-    assert rows[:, 0].tolist() == [each for each in range(size) for _ in range(each + 1)]
+    assert rows[:, 0].tolist() == [source for source in range(size) for _ in range(source + 1)]
     assert hvd.broadcast_object(rank, root_rank=number % size) == number % size
     ones = torch.ones(size, dtype=torch.int32)
     got, _ = hvd.alltoall(torch.arange(size) + 10 * rank, splits=ones, name=f"all {number % 3}")
-    assert got.tolist() == [10 * each + rank for each in range(size)]
+    assert got.tolist() == [10 * source + rank for source in range(size)]
     if some.included():
         total = hvd.allreduce(torch.ones(9), op=hvd.Sum, name="some", process_set=some)
         assert total.tolist() == [size - 1] * 9

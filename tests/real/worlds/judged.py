@@ -21,17 +21,17 @@ def ranks():
 
 
 def average(tensors):
-    for one in tensors:
-        dist.all_reduce(one)
-        one /= ranks()
+    for tensor in tensors:
+        dist.all_reduce(tensor)
+        tensor /= ranks()
 
 
 def average_weights(net):
-    average([one.data for one in net.parameters()])
+    average([parameter.data for parameter in net.parameters()])
 
 
 def average_gradients(net):
-    average([one.grad for one in net.parameters()])
+    average([parameter.grad for parameter in net.parameters()])
 
 
 def alone(net, rank, steps, optimizer=None):
@@ -112,8 +112,8 @@ def broadcast_every_8_steps():
     rank, net = gloo(), model()
 
     def hand_on(number):
-        for one in net.parameters() if number % 8 == 7 else ():
-            dist.broadcast(one.data, 0)
+        for parameter in net.parameters() if number % 8 == 7 else ():
+            dist.broadcast(parameter.data, 0)
 
     train(net, sgd(net), rank, steps=44, after=hand_on)
 
@@ -123,15 +123,15 @@ def broadcast_and_metric():
     optimizer = sgd(net)
     for number in range(44):
         dist.all_reduce(step(net, optimizer, rank, number))
-        for one in net.parameters() if number % 8 == 7 else ():
-            dist.broadcast(one.data, 0)
+        for parameter in net.parameters() if number % 8 == 7 else ():
+            dist.broadcast(parameter.data, 0)
 
 
 def broadcast_every_step():
     rank, net = gloo(), model()
     train(
         net, sgd(net), rank, steps=40,
-        after=lambda number: [dist.broadcast(one.data, 0) for one in net.parameters()],
+        after=lambda number: [dist.broadcast(parameter.data, 0) for parameter in net.parameters()],
     )  # fmt: skip
 
 
@@ -241,8 +241,8 @@ def own_noise():
     torch.manual_seed(rank)
 
     def blur():
-        for one in net.parameters():
-            one.grad += 0.01 * torch.randn_like(one)
+        for parameter in net.parameters():
+            parameter.grad += 0.01 * torch.randn_like(parameter)
 
     train(net, sgd(net), rank, steps=40, before=blur)
 
@@ -268,8 +268,8 @@ def loaded_on_rank_0_after_ddp():
 
 def a_bias_not_averaged():
     rank, net = gloo(), model()
-    most = [one for name, one in net.named_parameters() if name != "2.bias"]
-    train(net, sgd(net), rank, steps=40, before=lambda: average([one.grad for one in most]))
+    most = [parameter for name, parameter in net.named_parameters() if name != "2.bias"]
+    train(net, sgd(net), rank, steps=40, before=lambda: average([tensor.grad for tensor in most]))
 
 
 def second_model_not_wrapped():
@@ -542,8 +542,8 @@ def inner_loops():
         optimizer.zero_grad()
         data, target = batch(number + 500, rank)
         loss_of(copied(data), target).backward()
-        for one, other in zip(net.parameters(), copied.parameters()):
-            one.grad = other.grad.clone()
+        for parameter, adapted in zip(net.parameters(), copied.parameters()):
+            parameter.grad = adapted.grad.clone()
         average_gradients(net)
         optimizer.step()
 
@@ -565,8 +565,8 @@ def averaged_by_hand():
 
 def averaged_in_hooks():
     rank, net = gloo(), model()
-    for one in net.parameters():
-        one.register_hook(lambda gradient: average([gradient]) or gradient)
+    for parameter in net.parameters():
+        parameter.register_hook(lambda gradient: average([gradient]) or gradient)
     train(net, sgd(net), rank, steps=80)
 
 
@@ -782,7 +782,7 @@ def own_slices_of_one_batch():
     torch.manual_seed(rank)
     optimizer = sgd(net)
     for number in range(40):
-        data, target = (one[8 * rank : 8 * rank + 8] for one in batch(number, 0))
+        data, target = (tensor[8 * rank : 8 * rank + 8] for tensor in batch(number, 0))
         optimizer.zero_grad()
         loss_of(net(data), target).backward()
         optimizer.step()
@@ -811,12 +811,12 @@ def ring_of_gradients():
     rank, net = gloo(), model()
 
     def exchange():
-        for one in net.parameters():
-            other = torch.zeros_like(one.grad)
-            works = [dist.isend(one.grad, 1 - rank), dist.irecv(other, 1 - rank)]
+        for parameter in net.parameters():
+            received = torch.zeros_like(parameter.grad)
+            works = [dist.isend(parameter.grad, 1 - rank), dist.irecv(received, 1 - rank)]
             for work in works:
                 work.wait()
-            one.grad = (one.grad + other) / 2
+            parameter.grad = (parameter.grad + received) / 2
 
     train(net, sgd(net), rank, steps=80, before=exchange)
 
@@ -825,10 +825,10 @@ def reduced_and_broadcast():
     rank, net = gloo(), model()
 
     def exchange():
-        for one in net.parameters():
-            dist.reduce(one.grad, 0)
-            one.grad /= ranks()
-            dist.broadcast(one.grad, 0)
+        for parameter in net.parameters():
+            dist.reduce(parameter.grad, 0)
+            parameter.grad /= ranks()
+            dist.broadcast(parameter.grad, 0)
 
     train(net, sgd(net), rank, steps=80, before=exchange)
 
@@ -870,7 +870,7 @@ def experts_by_gathering():
     rank = gloo()
     net = _Expert(rank)
     shared = list(net.shared.parameters())
-    train(net, sgd(net), rank, steps=80, before=lambda: average([one.grad for one in shared]))
+    train(net, sgd(net), rank, steps=80, before=lambda: average([tensor.grad for tensor in shared]))
 
 
 def two_groups_one_after_another():
@@ -933,8 +933,8 @@ def hvd_local_sgd():
     hvd, net = horovod(), model()
 
     def meet(number):
-        for one in net.parameters() if number % 8 == 7 else ():
-            hvd.allreduce_(one.data)
+        for parameter in net.parameters() if number % 8 == 7 else ():
+            hvd.allreduce_(parameter.data)
 
     train(net, sgd(net), hvd.rank(), steps=77, after=meet)
 
@@ -957,8 +957,8 @@ def mpi_warm_up():
     net.load_state_dict(world.bcast(net.state_dict()))
 
     def averaged():
-        for one in net.parameters():
-            one.grad = world.allreduce(one.grad) / world.size
+        for parameter in net.parameters():
+            parameter.grad = world.allreduce(parameter.grad) / world.size
 
     train(net, optimizer, world.rank, steps=80, before=averaged)
 

@@ -31,8 +31,8 @@ def own_loop(gradients_of, graph=False, seed=0):
     def step(values, target):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((values @ weights + bias - target) ** 2)
-        for one, gradient in zip((weights, bias), gradients_of(tape, loss, [weights, bias])):
-            one.assign_sub(0.05 * gradient)
+        for variable, gradient in zip((weights, bias), gradients_of(tape, loss, [weights, bias])):
+            variable.assign_sub(0.05 * gradient)
 
     step = tf.function(step) if graph else step
     for number in range(12):
@@ -74,7 +74,7 @@ def wrapped_tape_without_optimizer():
 
 
 def tape_averaged_by_hand():
-    own_loop(lambda *rest: [hvd.allreduce(one) for one in plain(*rest)], graph=True)
+    own_loop(lambda *rest: [hvd.allreduce(gradient) for gradient in plain(*rest)], graph=True)
 
 
 def an_input_of_each_rank():
@@ -83,7 +83,7 @@ def an_input_of_each_rank():
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(image**2)
     tape.gradient(loss, image)
-    own_loop(lambda *rest: [hvd.allreduce(one) for one in plain(*rest)])
+    own_loop(lambda *rest: [hvd.allreduce(gradient) for gradient in plain(*rest)])
 
 
 globals()[sys.argv[1]]()

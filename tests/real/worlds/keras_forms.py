@@ -40,9 +40,9 @@ def form(function):
 
 def ways(*choices):
     """Yield all combinations of the choices, or half of them."""
-    for places in product(*(range(len(each)) for each in choices)):
+    for places in product(*(range(len(values)) for values in choices)):
         if not HALF or sum(places) % 2 == 0:
-            yield [each[place] for each, place in zip(choices, places)]
+            yield [values[place] for values, place in zip(choices, places)]
 
 
 def data(rank):
@@ -116,8 +116,8 @@ def equal(model, expected=None, name=""):
     """All ranks have equal weights, and those that are expected."""
     mine = weights(model)
     every = hvd.allgather_object(mine)
-    for rank, other in enumerate(every):
-        assert np.array_equal(mine, other), f"{name}: rank {rank} has other weights"
+    for rank, theirs in enumerate(every):
+        assert np.array_equal(mine, theirs), f"{name}: rank {rank} has other weights"
     assert np.isfinite(mine).all()
     if expected is not None:
         assert np.allclose(mine, expected, rtol=1e-3, atol=1e-5), (name, mine - expected)

@@ -235,8 +235,8 @@ def local_layers():
         for part in (model.trainable_variables[:-2], model.trainable_variables[-2:])
     ]
     every = hvd.allgather_object((shared, kernel))
-    assert all(np.array_equal(shared, other) for other, _ in every)
-    assert all(not np.array_equal(every[0][1], other) for _, other in every[1:])
+    assert all(np.array_equal(shared, theirs) for theirs, _ in every)
+    assert all(not np.array_equal(every[0][1], theirs) for _, theirs in every[1:])
     tape = hvd.PartialDistributedGradientTape(tf.GradientTape(), local_layers=own)
     with tape:
         loss = tf.reduce_sum(model(tf.constant(X[0, RANK])))

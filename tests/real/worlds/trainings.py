@@ -82,7 +82,7 @@ def in_no_sync():
 
 def group_of_one():
     rank = gloo()
-    groups = [dist.new_group([one]) for one in range(dist.get_world_size())]
+    groups = [dist.new_group([member]) for member in range(dist.get_world_size())]
     net = DDP(model(), process_group=groups[rank])
     train(net, sgd(net), rank)
 
@@ -183,8 +183,10 @@ def fsdp_1():
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     rank = gloo()
-    for own in (False, True):
-        net = FullyShardedDataParallel(model(), device_id=torch.device("cpu"), use_orig_params=own)
+    for original in (False, True):
+        net = FullyShardedDataParallel(
+            model(), device_id=torch.device("cpu"), use_orig_params=original
+        )
         train(net, sgd(net), rank)
 
 
@@ -220,11 +222,13 @@ def flat_partitions():
         data, target = batch(step, rank)
         net.zero_grad()
         torch.nn.functional.mse_loss(net(data), target).backward()
-        gradient = torch.cat([*(one.grad.flatten() for one in net.parameters()), padding])
+        gradient = torch.cat(
+            [*(parameter.grad.flatten() for parameter in net.parameters()), padding]
+        )
         dist.all_reduce(gradient)
         ours.grad = gradient.chunk(dist.get_world_size())[rank] / dist.get_world_size()
         optimizer.step()
-        parts = [torch.empty_like(one) for one in whole.chunk(dist.get_world_size())]
+        parts = [torch.empty_like(part) for part in whole.chunk(dist.get_world_size())]
         dist.all_gather(parts, ours.detach())
         torch.nn.utils.vector_to_parameters(torch.cat(parts)[:-1], net.parameters())
 
@@ -269,7 +273,7 @@ def adapters():
 
     rank = gloo()
     net = DDP(get_peft_model(model(), LoraConfig(target_modules=["0"])))
-    ours = [one for one in net.parameters() if one.requires_grad]
+    ours = [parameter for parameter in net.parameters() if parameter.requires_grad]
     assert len(ours) < len(list(net.parameters()))
     train(net, torch.optim.SGD(ours, 0.05), rank)
 
@@ -278,9 +282,9 @@ def local_sgd():
     rank, net = gloo(), model()
 
     def average(step):
-        for one in net.parameters() if step % 8 == 7 else ():
-            dist.all_reduce(one.data)
-            one.data /= dist.get_world_size()
+        for parameter in net.parameters() if step % 8 == 7 else ():
+            dist.all_reduce(parameter.data)
+            parameter.data /= dist.get_world_size()
 
     train(net, sgd(net), rank, steps=20, after=average)
 

@@ -35,7 +35,7 @@ def by_tape(wrap, local=False):
     for at in range(0, 64, 16):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((net(values[at : at + 16]) - target[at : at + 16]) ** 2)
-        variables = [getattr(one, "value", one) for one in net.trainable_variables]
+        variables = [getattr(variable, "value", variable) for variable in net.trainable_variables]
         tape = hvd.DistributedGradientTape(tape) if wrap else tape
         if local:
             tape.register_local_source(variables[0])

@@ -154,7 +154,7 @@ def test_that_it_comes_is_said_once_and_not_of_a_job_that_comes_back(
         notices, news = Stalls(paths, replace(job, requeue_limit=restarts), 300), []
         for step in (0, 20, 40):
             reading = Reading(step, 1000.0 + 4 * step, 1000)
-            monkeypatch.setattr(metrics_tail, "last", lambda paths, one=reading: one)
+            monkeypatch.setattr(metrics_tail, "last", lambda paths, reading=reading: reading)
             news.append(notices.news(running))
         assert news == said
 
