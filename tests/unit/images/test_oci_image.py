@@ -38,5 +38,6 @@ def test_an_old_unsquashfs_is_not_run(
         return
     with sentences.raises("unsquashfs-unsafe"):
         oci_image._check_unsquashfs()
-    with pytest.raises(NotStaged, match=f"unsquashfs {word} can .*--stage-image node-local"):
+    with sentences.refuses(NotStaged) as caught:
         stage_image.safe_unsquashfs()
+    assert word in str(caught.value)
