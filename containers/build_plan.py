@@ -23,7 +23,7 @@ from .build_folders import BuildFolders
 from .horovod_image import selftest
 from .image_catalogue import CHECKOUT, HERE, INSIDE, Image
 
-# The table behind this choice: docs/concepts/images.md.
+# The table behind this choice: docs/measurements/packing.md.
 ZSTD = "-comp zstd -Xcompression-level {} -b 1M"
 PACK_LEVEL, USUAL_LEVEL, STRONGEST_LEVEL = "RUNNER_PACK_LEVEL", 6, 22
 # The time of everything in an image that has none of its own: the release of Horovod 0.28.1.

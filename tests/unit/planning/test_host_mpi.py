@@ -24,6 +24,7 @@ from runners.sites import find_host_mpi
 
 from .. import sentences
 from ..plans import planned
+from ..scripts import OURS
 
 LDD = """\
 	linux-vdso.so.1 (0x00007ffd)
@@ -104,7 +105,6 @@ def test_what_the_check_says_of_libraries(where: str, answer: str, told: str) ->
     assert bool(told) == bool(said)
 
 
-OURS = {"horovod.controllers": "mpi,gloo", "mpi.flavour": "openmpi", "pmix.version": "4.2.2"}
 SPEC = JobSpec(
     name="t",
     image=ImageInfo(Path("/a.sif")),

@@ -24,23 +24,14 @@ from runners.core.site import Profile, Site
 from runners.core.trainer import Framework, Trainer
 from runners.planning import execution
 
-from .. import sentences
+from .. import scripts, sentences
 from ..plans import planned
 
 RECIPE = Trainer("torch_mnist", "recipes.torch_mnist", None, (), Framework.PYTORCH)
 SPEC = JobSpec("job", ImageInfo(Path("/i/a.sif")), RECIPE, Resources(), Path("/runs"))
 SLURM = Site((SchedulerName.SLURM,), ("none", "pmi2", "pmix", "pmix_v5"), RuntimeName.APPTAINER)
 LAPTOP = Site((), (), RuntimeName.APPTAINER)
-OURS = ImageInfo(
-    Path("/i/a.sif"),
-    {
-        "horovod.controllers": "mpi,gloo",
-        "horovod.frameworks": "pytorch,tensorflow",
-        "mpi.flavour": "openmpi",
-        "pmix.version": "4.2.2",
-        "recipes": "torch_mnist",
-    },
-)
+OURS = ImageInfo(Path("/i/a.sif"), {**scripts.OURS, "horovod.frameworks": "pytorch,tensorflow"})
 FOREIGN = ImageInfo(Path("/i/a.sif"))
 
 
