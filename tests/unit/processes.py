@@ -41,6 +41,8 @@ REASONS = {
     "git names the commit that a build records": """
         containers/test_arm containers/test_base_image containers/test_options
         containers/test_wheel images/test_build""",
+    "matplotlib lists the machine's fonts, the first time": """
+        scale/test_command scale/test_results""",
     "pip, gcc and strip are the behaviour": """
         containers/test_locks containers/test_slim""",
     "make and .ci/run are tried as they are typed": """

@@ -193,7 +193,8 @@ def test_a_damaged_record_is_no_record(tmp_path: Path) -> None:
 
 
 def builder(made: BuildPlan) -> Builder:
-    return Builder(made, Apptainer(MODE, {}, made.folders.temporary))
+    archive = {"RUNNER_DEBIAN_MIRROR": "http://m.example/debian"}
+    return Builder(made, Apptainer(MODE, archive, made.folders.temporary))
 
 
 def needed(made: BuildPlan) -> list[str]:
