@@ -1,6 +1,7 @@
-"""Names that the options, records and messages of a job share, and the base of our enums."""
+"""Names that the options, records and messages of a job share, and the base of our enums.
 
-from __future__ import annotations
+The Python of a node's own imports it too, which may be 3.6.
+"""
 
 from enum import Enum
 
@@ -8,11 +9,11 @@ from enum import Enum
 class WordEnum(str, Enum):
     """One of a closed set of words, as they are typed."""
 
-    def __str__(self) -> str:
+    def __str__(self) -> "str":
         return str(self.value)
 
     @classmethod
-    def words(cls) -> tuple[str, ...]:
+    def words(cls) -> "tuple[str, ...]":
         return tuple(member.value for member in cls)
 
 

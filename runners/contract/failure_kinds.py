@@ -5,52 +5,84 @@ A record has `version`, `kind`, `rank`, `size`, `host`, `time` (Unix time), `exi
 the Python of a node's own, which may be 3.6.
 """
 
+from .enums import WordEnum
+
 TYPE_CHECKING = False  # without an import of typing's, which would cost each rank's start
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 1
 
-# How a process ended. `error` is the first line of its own error, as it wrote it.
-EXIT, EXCEPTION, SIGNAL = "exit", "exception", "signal"
-# Because another rank had ended: its connection broke, or this one was ended by SIGTERM.
-PEER_LOST, ENDED_WITH_OTHERS = "peer-lost", "ended-with-others"
-# Ranks that did not become one world
-WORLD_SIZE, IN_INIT, NOT_MET = "world-size", "ended-in-init", "not-met"
-NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME = "no-interface", "port-taken", "misleading-host-name"
-RENDEZVOUS, NO_WORLD_FORMED, SEVERAL_WORLDS = "rendezvous", "no-world", "several-worlds"
-DIFFERENT_WEIGHTS = "different-weights"
-# Checks before the trainer
-DRIVER, CPU, HOST_MPI = "driver", "cpu", "host-mpi"
-# A node's, before any rank
-NOT_STAGED, IMAGE_CHANGED = "not-staged", "image-changed"
+
+class FailureKind(WordEnum):
+    """Why a rank failed, or a node before any rank."""
+
+    # How a process ended. `error` is the first line of its own error, as it wrote it.
+    EXIT = "exit"
+    EXCEPTION = "exception"
+    SIGNAL = "signal"
+    # Because another rank had ended: its connection broke, or this one was ended by SIGTERM.
+    PEER_LOST = "peer-lost"
+    ENDED_WITH_OTHERS = "ended-with-others"
+    # Ranks that did not become one world
+    WORLD_SIZE = "world-size"
+    SEVERAL_WORLDS = "several-worlds"
+    DIFFERENT_WEIGHTS = "different-weights"
+    NO_WORLD_FORMED = "no-world"
+    IN_INIT = "ended-in-init"
+    NOT_MET = "not-met"
+    NO_INTERFACE = "no-interface"
+    PORT_TAKEN = "port-taken"
+    MISLEADING_NAME = "misleading-host-name"
+    RENDEZVOUS = "rendezvous"
+    # Checks before the trainer
+    DRIVER = "driver"
+    CPU = "cpu"
+    HOST_MPI = "host-mpi"
+    # A node's, before any rank
+    NOT_STAGED = "not-staged"
+    IMAGE_CHANGED = "image-changed"
+
 
 # Kind -> its fields
 KINDS = {
-    EXIT: ("error", "guessed"),  # guessed: a line that looks like an error, some time before
-    EXCEPTION: ("error", "traceback"),
-    SIGNAL: ("signal", "asked"),  # asked: signals that somebody had sent before
-    PEER_LOST: ("error", "traceback"),
-    ENDED_WITH_OTHERS: (),
-    WORLD_SIZE: ("tasks", "world", "framework"),
-    SEVERAL_WORLDS: ("tasks", "world", "framework", "why"),
-    DIFFERENT_WEIGHTS: ("parameter", "cause", "remedy"),
+    # guessed: a line that looks like an error, some time before
+    FailureKind.EXIT: ("error", "guessed"),
+    FailureKind.EXCEPTION: ("error", "traceback"),
+    FailureKind.SIGNAL: ("signal", "asked"),  # asked: signals that somebody had sent before
+    FailureKind.PEER_LOST: ("error", "traceback"),
+    FailureKind.ENDED_WITH_OTHERS: (),
+    FailureKind.WORLD_SIZE: ("tasks", "world", "framework"),
+    FailureKind.SEVERAL_WORLDS: ("tasks", "world", "framework", "why"),
+    FailureKind.DIFFERENT_WEIGHTS: ("parameter", "cause", "remedy"),
     # alone: frameworks with a process group of one rank; imports: what the trainer had imported
-    NO_WORLD_FORMED: ("tasks", "alone", "imports"),
-    IN_INIT: (),
-    NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]
-    NO_INTERFACE: ("wanted", "usable"),
-    PORT_TAKEN: ("port",),  # by another user
-    MISLEADING_NAME: ("interface",),
-    RENDEZVOUS: (),
-    DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc or old
-    CPU: ("evidence",),
-    HOST_MPI: ("error",),
-    NOT_STAGED: ("what",),  # data or image
-    IMAGE_CHANGED: ("what",),
+    FailureKind.NO_WORLD_FORMED: ("tasks", "alone", "imports"),
+    FailureKind.IN_INIT: (),
+    FailureKind.NOT_MET: ("ended", "late", "silent", "unreached"),  # lists of [rank, host]
+    FailureKind.NO_INTERFACE: ("wanted", "usable"),
+    FailureKind.PORT_TAKEN: ("port",),  # by another user
+    FailureKind.MISLEADING_NAME: ("interface",),
+    FailureKind.RENDEZVOUS: (),
+    FailureKind.DRIVER: ("reason", "evidence"),  # reason: no-driver, no-library, glibc or old
+    FailureKind.CPU: ("evidence",),
+    FailureKind.HOST_MPI: ("error",),
+    FailureKind.NOT_STAGED: ("what",),  # data or image
+    FailureKind.IMAGE_CHANGED: ("what",),
 }
-NO_MEETING = (NOT_MET, NO_INTERFACE, PORT_TAKEN, MISLEADING_NAME, RENDEZVOUS)
-NO_WORLD = (WORLD_SIZE, IN_INIT, *NO_MEETING, NO_WORLD_FORMED, SEVERAL_WORLDS)
+NO_MEETING = (
+    FailureKind.NOT_MET,
+    FailureKind.NO_INTERFACE,
+    FailureKind.PORT_TAKEN,
+    FailureKind.MISLEADING_NAME,
+    FailureKind.RENDEZVOUS,
+)
+NO_WORLD = (
+    FailureKind.WORLD_SIZE,
+    FailureKind.IN_INIT,
+    *NO_MEETING,
+    FailureKind.NO_WORLD_FORMED,
+    FailureKind.SEVERAL_WORLDS,
+)
 NO_DRIVER = "no-driver"
 SIGTERM = 15
 # Words of Horovod 0.28, of Gloo, NCCL and the store in torch.distributed 2.1 to 2.13, and of
@@ -102,13 +134,13 @@ def of_lost_peer(error: "str") -> "bool":
     return lost and not any(words in error for words in OF_ITS_OWN)
 
 
-def follows(kind: "str", fields: "Mapping[str, object]") -> "bool":
+def follows(kind: "FailureKind | None", fields: "Mapping[str, object]") -> "bool":
     """Whether a rank failed only because another had.
 
     One that srun ends with SIGKILL leaves no record, so one that tells of SIGKILL is a cause.
     """
-    if kind == NOT_MET:
+    if kind == FailureKind.NOT_MET:
         return bool(fields.get("ended"))
-    if kind == SIGNAL:
+    if kind == FailureKind.SIGNAL:
         return bool(fields.get("signal") == SIGTERM)
-    return kind in (PEER_LOST, ENDED_WITH_OTHERS)
+    return kind in (FailureKind.PEER_LOST, FailureKind.ENDED_WITH_OTHERS)

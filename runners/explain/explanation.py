@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Callable
 
+from ..contract.failure_kinds import FailureKind
 from ..core.diagnosis import Certainty, Diagnosis, Severity
 from ..core.job_record import JobState
 from ..core.remedy import Remedy
@@ -137,10 +138,10 @@ class Signature:
     patterns: tuple[LogPattern, ...] = ()
     early: bool = False
     state: JobState | None = None
-    kind: str = ""
+    kind: FailureKind | None = None
 
     def ask(self, facts: Facts) -> Candidate | None:
-        if self.state not in (None, facts.state) or self.kind not in ("", facts.kind):
+        if self.state not in (None, facts.state) or self.kind not in (None, facts.kind):
             return None
         said = self.judge(facts)
         return Candidate(replace(said, id=said.id or self.name), self.precedence) if said else None

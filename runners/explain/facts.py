@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..contract import failure_kinds as kinds
+from ..contract.failure_kinds import FailureKind
 from ..core.job_record import Job, JobPaths, JobState
 from ..core.model import Resources, RuntimeName
 from ..core.plan_record import PlanRecord
@@ -45,12 +46,12 @@ class Line:
 class Failure:
     """The record of a rank that failed; a node that could not stage has no rank.
 
-    `kind` is one of contract.failure_kinds, "" in a record of before there were kinds; `fields` are
-    those of its kind. `time` is in seconds of the epoch, by the rank's own clock; `size` is the
-    number of ranks; `file` is the record's, as seen from the run's folder. `error` is the first
-    line of the rank's own error, `guessed` if it is only the last line that looks like one, before
-    it ended silently; `traceback` are the lines of an exception that ended it, `signal` is the one
-    that did, 0 for none.
+    `kind` is None in a record of before there were kinds, or of a kind that only a newer runner
+    knows; `fields` are those of its kind. `time` is in seconds of the epoch, by the rank's own
+    clock; `size` is the number of ranks; `file` is the record's, as seen from the run's folder.
+    `error` is the first line of the rank's own error, `guessed` if it is only the last line that
+    looks like one, before it ended silently; `traceback` are the lines of an exception that ended
+    it, `signal` is the one that did, 0 for none.
     """
 
     rank: int | None
@@ -59,7 +60,7 @@ class Failure:
     message: str
     time: float
     file: str
-    kind: str = ""
+    kind: FailureKind | None = None
     size: int | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
@@ -75,7 +76,7 @@ class Failure:
     @property
     def silent(self) -> bool:
         """Whether it ended by an exit code alone."""
-        return self.kind == kinds.EXIT and not self.error
+        return self.kind == FailureKind.EXIT and not self.error
 
     def alike(self, failure: Failure) -> bool:
         """Whether another rank failed in the very same way."""
@@ -187,9 +188,9 @@ class Facts:
         return self.first.record if self.first else None
 
     @property
-    def kind(self) -> str:
-        """The kind of the first rank's failure; "" if it left no record."""
-        return self.record.kind if self.record else ""
+    def kind(self) -> FailureKind | None:
+        """The kind of the first rank's failure; None if it left no record."""
+        return self.record.kind if self.record else None
 
     @property
     def error(self) -> str:

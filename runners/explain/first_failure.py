@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from ..contract import failure_kinds as kinds
+from ..contract.failure_kinds import FailureKind
 from ..contract.log_text import OF_A_TYPE, OF_RANK, TIME
 from .facts import Failure, FirstFailure, Line, LogFacts, Lost
 from .findings import BETWEEN_ERRORS, ON_TOP
@@ -166,7 +167,15 @@ def as_logged(
     message = f"exit code {code}: {error}"
     told = first or FirstFailure(line.rank, line.host, message, ())
     record = Failure(
-        told.rank, told.host, code, message, 0.0, "", kinds.EXIT, error=error, guessed=not ending
+        told.rank,
+        told.host,
+        code,
+        message,
+        0.0,
+        "",
+        FailureKind.EXIT,
+        error=error,
+        guessed=not ending,
     )
     return replace(told, record=record, evidence=(*told.evidence, str(line)))
 
@@ -248,7 +257,7 @@ def without_ignored(lines: Iterable[Line]) -> Iterator[Line]:
 
 def _with_error(first: FirstFailure, record: Failure, error: str) -> FirstFailure:
     message = f"exit code {record.exit_code}: {error}"
-    kind = kinds.PEER_LOST if kinds.of_lost_peer(error) else record.kind
+    kind = FailureKind.PEER_LOST if kinds.of_lost_peer(error) else record.kind
     record = replace(record, message=message, kind=kind, error=error)
     return replace(first, how=message, record=record)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract import failure_kinds as kinds
+from ..contract.failure_kinds import FailureKind
 from ..core import toml_check
 from ..core.diagnosis import Certainty
 from ..core.model import SchedulerName
@@ -47,7 +48,16 @@ BECAUSE = {
 }
 # How a rank's process ended of itself, and not because another had. Of all other kinds the shim
 # knows more than any message.
-ENDED = ("", kinds.EXIT, kinds.EXCEPTION, kinds.SIGNAL, kinds.IN_INIT, kinds.RENDEZVOUS)
+ENDED = (
+    None,
+    FailureKind.EXIT,
+    FailureKind.EXCEPTION,
+    FailureKind.SIGNAL,
+    FailureKind.IN_INIT,
+    FailureKind.RENDEZVOUS,
+)
+# How one ends that may have said nothing itself
+WITHOUT_WORDS = (FailureKind.EXIT, FailureKind.SIGNAL, FailureKind.NOT_MET)
 OPTIONAL = "a program may do without what it could not import"
 # Options that only a run with an image has, and those of a job that sbatch submits
 OF_IMAGES = {"image", "stage-image", "bind", "apptainer-arg", "host-mpi"}
@@ -176,7 +186,7 @@ def candidates(facts: Facts) -> Iterator[Candidate]:
     fit = matches(text, entries(facts.has_image, by_slurm))
     if facts.record is None or facts.record.guessed:
         fit = _not_of_followers(fit, text, facts)
-    elif facts.kind == kinds.EXIT:
+    elif facts.kind == FailureKind.EXIT:
         fit = [match for match in fit if not match.entry.follows]
     for match in fit:
         entry = match.entry
@@ -237,7 +247,7 @@ def _as_sure(match: Match, text: Text, facts: Facts, because: str) -> tuple[Cert
     aborts has said why.
     """
     certainty, ended = match.entry.certainty, signal_of(facts)
-    silent = facts.kind in (kinds.EXIT, kinds.SIGNAL, kinds.NOT_MET) and not facts.error
+    silent = facts.kind in WITHOUT_WORDS and not facts.error
     if not facts.record:
         silent = any(line.rank is not None for line in text.lines_with(match.found))
     if not silent or match.found in text.error or ended == signal.SIGABRT:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract import failure_kinds as kinds
+from ..contract.failure_kinds import FailureKind
 from ..core import files, job_record, plan_record
 from ..core.command_line import CommandLine
 from ..core.disk_space import free_bytes
@@ -135,17 +136,18 @@ def failures(paths: JobPaths) -> tuple[Failure, ...]:
 
 def _to_blame(failure: Failure) -> tuple[bool, bool, float]:
     """Return the place of a failure among the others, the first to blame before all."""
-    return failure.kind != kinds.PORT_TAKEN, failure.follower, failure.time
+    return failure.kind != FailureKind.PORT_TAKEN, failure.follower, failure.time
 
 
 def _failure(path: Path, record: dict[str, Any]) -> Failure:
-    version, kind = record.get("version", 0), record.get("kind", "")
+    version, word = record.get("version", 0), record.get("kind", "")
     if version > kinds.VERSION:
         raise SystemFault(
             f"cannot read {path}: a newer runner wrote it (version {version})",
             id="failures-of-newer-version",
         )
-    of_kind = kinds.KINDS.get(kind, ())
+    kind = FailureKind(word) if word in FailureKind.words() else None
+    of_kind = kinds.KINDS[kind] if kind else ()
     for name in (*OF_ALL, *of_kind):
         if name not in record and name in MAY_LACK:
             continue

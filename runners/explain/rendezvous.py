@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..contract import failure_kinds as kinds
 from ..contract.enums import ProcessGroup
+from ..contract.failure_kinds import FailureKind
 from ..contract.world_causes import why_alone
 from ..core.remedy import Remedy, advice, change
 from .explanation import Explanation, Precedence, Signature
@@ -75,7 +75,8 @@ def _fix(facts: Facts, how: str, rank: int) -> Remedy:
 
 def mpi_aborted(facts: Facts) -> Explanation | None:
     """Open MPI ended the job through PMIx, on which Slurm kills each rank: few leave a record."""
-    seen, unexplained = facts.match(GAVE_UP), facts.first is None or facts.kind == kinds.IN_INIT
+    seen = facts.match(GAVE_UP)
+    unexplained = facts.first is None or facts.kind == FailureKind.IN_INIT
     if not unexplained or seen is None or seen[0].rank is None:
         return None
     line, match = seen
@@ -90,9 +91,16 @@ def mpi_aborted(facts: Facts) -> Explanation | None:
 
 SIGNATURES = (
     Signature(
-        "ranks-alone", no_world_formed, Precedence.PROCESS_GROUP + 20, kind=kinds.NO_WORLD_FORMED
+        "ranks-alone",
+        no_world_formed,
+        Precedence.PROCESS_GROUP + 20,
+        kind=FailureKind.NO_WORLD_FORMED,
     ),
-    Signature("wrong-interface", interface, Precedence.PROCESS_GROUP + 30, kind=kinds.NO_INTERFACE),
-    Signature("rank-did-not-come", not_met, Precedence.PROCESS_GROUP + 80, kind=kinds.NOT_MET),
+    Signature(
+        "wrong-interface", interface, Precedence.PROCESS_GROUP + 30, kind=FailureKind.NO_INTERFACE
+    ),
+    Signature(
+        "rank-did-not-come", not_met, Precedence.PROCESS_GROUP + 80, kind=FailureKind.NOT_MET
+    ),
     Signature("mpi-aborted", mpi_aborted, Precedence.PROCESS_GROUP + 90, (GAVE_UP, *WHY)),
 )

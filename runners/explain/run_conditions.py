@@ -10,6 +10,7 @@ from typing import Annotated, Any, Callable, Union
 
 from ..contract import failure_kinds as kinds
 from ..contract.enums import Controller
+from ..contract.failure_kinds import FailureKind
 from ..contract.log_text import OF_A_TYPE
 from ..core.job_record import JobState
 from ..core.toml_check import Rule, one_of
@@ -20,6 +21,7 @@ from .findings import name_of_signal, signal_of
 Switch = Union[bool, None]
 Code = Union[int, None]
 Started = Union[Controller, None]
+Kind = Union[FailureKind, None]
 SIGNAL = Rule("the name of a signal", signal.Signals.__members__.__contains__)
 EXCEPTION = re.compile(OF_A_TYPE)
 # What the log tells better than that a rank ended within MPI_Init: a second start of MPI, a PMIx
@@ -39,7 +41,7 @@ class Conditions:
     """
 
     state: Annotated[str, one_of(*(state.value for state in JobState))] = ""
-    kind: Annotated[str, one_of(*kinds.KINDS)] = ""
+    kind: Kind = None
     signal: Annotated[str, SIGNAL] = ""
     asked: Annotated[str, SIGNAL] = ""
     exit_code: Code = None
@@ -68,8 +70,8 @@ def _no_world(facts: Facts) -> bool:
 
 
 def _is_exception(facts: Facts) -> bool:
-    by_exit = facts.kind == kinds.EXIT and EXCEPTION.match(facts.error)
-    return facts.kind == kinds.EXCEPTION or bool(by_exit)
+    by_exit = facts.kind == FailureKind.EXIT and EXCEPTION.match(facts.error)
+    return facts.kind == FailureKind.EXCEPTION or bool(by_exit)
 
 
 def signal_name(facts: Facts) -> str:
@@ -79,7 +81,7 @@ def signal_name(facts: Facts) -> str:
 
 HOLDS: Mapping[str, Callable[[Facts, Any], bool]] = {
     "state": lambda facts, state: bool(facts.state.value == state),
-    "kind": lambda facts, kind: bool(facts.kind == kind),
+    "kind": lambda facts, kind: facts.kind is kind,
     "signal": lambda facts, name: bool(signal_name(facts) == name),
     "asked": lambda facts, name: signal.Signals[name] in facts.fields.get("asked", ()),
     "exit_code": lambda facts, code: facts.record is not None and facts.record.exit_code == code,

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import accumulate, takewhile
 
 from ..contract import failure_kinds as kinds
+from ..contract.failure_kinds import FailureKind
 from ..contract.log_text import plain
 from .facts import Facts, Line
 from .findings import BETWEEN_ERRORS
@@ -149,7 +150,7 @@ def text_of(facts: Facts) -> Text:
     unclear = not clear or bool(record and record.file and record.guessed and not pythons)
     lines = _lines(facts) if unclear else ()
     shown = (line[:LONGEST_MESSAGE] for line in messages)
-    return Text("\n".join(shown), "\n".join(frames), lines, facts.kind == kinds.EXIT)
+    return Text("\n".join(shown), "\n".join(frames), lines, facts.kind == FailureKind.EXIT)
 
 
 def _lines(facts: Facts) -> tuple[Line, ...]:

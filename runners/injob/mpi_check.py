@@ -16,8 +16,8 @@ import subprocess
 import sys
 from typing import Any
 
-from ..contract import failure_kinds as kinds
 from ..contract.exit_codes import EXIT_HOST_MPI
+from ..contract.failure_kinds import FailureKind
 from ..contract.parts import NO_DISPLAY
 from . import task
 from .problems import Problem
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
         return 0
     if me.local_rank == 0:
         print(f"runner: host MPI: {problem}", flush=True)
-    failed = Problem(kinds.HOST_MPI, f"host MPI: {problem}", {"error": problem})
+    failed = Problem(FailureKind.HOST_MPI, f"host MPI: {problem}", {"error": problem})
     failures.record(me, EXIT_HOST_MPI, failed, run_dir)
     return EXIT_HOST_MPI
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..contract import failure_kinds as kinds
 from ..contract import log_text
+from ..contract.failure_kinds import FailureKind
 from ..contract.log_text import plain
 
 LONGEST = 300  # characters of an error in a sentence; the record has KEPT, and the log all of it
@@ -27,9 +28,9 @@ MARKED = ("error: ", "runner: ")  # lines that a program marks as the reason of 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a rank failed: a kind of KINDS, a sentence for people, and the fields of its kind."""
+    """Why a rank failed: its kind, a sentence for people, and the fields of its kind."""
 
-    kind: str
+    kind: FailureKind
     text: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,7 +38,7 @@ class Problem:
 class RendezvousError(Exception):
     """The ranks could not meet; `problem` says which of them is missing, and where."""
 
-    def __init__(self, kind: str, text: str, **fields: Any) -> None:
+    def __init__(self, kind: FailureKind, text: str, **fields: Any) -> None:
         super().__init__(text)
         self.problem = Problem(kind, text, fields)
 
@@ -46,7 +47,7 @@ def problem_of(error: RendezvousError | OSError) -> Problem:
     """Return the problem of an error at the rendezvous, or of the system."""
     if isinstance(error, RendezvousError):
         return error.problem
-    return Problem(kinds.RENDEZVOUS, str(error))
+    return Problem(FailureKind.RENDEZVOUS, str(error))
 
 
 def of_process(code: int, tail: Sequence[str], signals_sent: Collection[int] = ()) -> Problem:
@@ -65,15 +66,17 @@ def _of_signal(number: int, signals_sent: Collection[int]) -> Problem:
     if number == signal.SIGUSR1 and number in signals_sent:
         text += ", the request to save and stop, which the trainer does not handle"
     fields = {"signal": number, "asked": sorted(int(sent) for sent in signals_sent)}
-    return Problem(kinds.SIGNAL, text, fields)
+    return Problem(FailureKind.SIGNAL, text, fields)
 
 
 def of_exit(code: int, error: str = "", *, guessed: bool = False) -> Problem:
     """Return the problem of an exit code, with the reason if there is one."""
     error = _first_line(error)
     if kinds.of_lost_peer(error):
-        return Problem(kinds.PEER_LOST, _sentence(code, error), {"error": error, "traceback": []})
-    return Problem(kinds.EXIT, _sentence(code, error), {"error": error, "guessed": guessed})
+        return Problem(
+            FailureKind.PEER_LOST, _sentence(code, error), {"error": error, "traceback": []}
+        )
+    return Problem(FailureKind.EXIT, _sentence(code, error), {"error": error, "guessed": guessed})
 
 
 def of_exception(code: int, error: Exception, lines: Sequence[str]) -> Problem:
@@ -81,7 +84,7 @@ def of_exception(code: int, error: Exception, lines: Sequence[str]) -> Problem:
     words = _first_line(f"{type(error).__name__}: {str(error).strip()}".rstrip(": "))
     # TensorFlow says on a later line who was lost; Horovod's type alone tells it.
     lost = kinds.of_lost_peer(f"{type(error).__name__}: {error}")
-    kind = kinds.PEER_LOST if lost else kinds.EXCEPTION
+    kind = FailureKind.PEER_LOST if lost else FailureKind.EXCEPTION
     fields = {"error": words, "traceback": list(lines[-TRACEBACK_LINES:])}
     return Problem(kind, _sentence(code, words), fields)
 

@@ -22,7 +22,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from runners.contract import failure_kinds as kinds
+from runners.contract.failure_kinds import FailureKind
 from runners.injob.problems import Problem
 from runners.injob.rank import network, rank_environment
 from runners.injob.rank.rendezvous import protocol
@@ -78,7 +78,7 @@ def real(port: int, size: int) -> dict[str, float]:
     proxy = Proxy()
     endpoint: Any = SimpleNamespace(
         places=lambda: [place], secret=SECRET, job=JOB, who=who, gloo=lambda _: gloo,
-        nobody=lambda _: Problem(kinds.RENDEZVOUS, nobody), seconds=PATIENCE, deliver=print,
+        nobody=lambda _: Problem(FailureKind.RENDEZVOUS, nobody), seconds=PATIENCE, deliver=print,
     )  # fmt: skip
     proxy.start(endpoint)
     url = Url("127.0.0.1", proxy.port, proxy.prefix)

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...contract import failure_kinds as kinds
 from ...contract.enums import ProcessGroup
 from ...contract.exit_codes import EXIT_WORLD_SIZE
+from ...contract.failure_kinds import FailureKind
 from ...contract.world_causes import COULD
 from ..one_model.exchanges import Exchanges
 from ..one_model.weights import END
@@ -143,7 +143,7 @@ class Gate:
         print(text, file=sys.stderr, flush=True)
         what = f"{right} ranks were started, but {framework} has world size {size}"
         fields = {"tasks": right, "world": size, "framework": framework}
-        self._end(framework, Problem(kinds.WORLD_SIZE, what, fields))
+        self._end(framework, Problem(FailureKind.WORLD_SIZE, what, fields))
 
     def _end(self, framework: str, problem: Problem) -> None:
         failures.record(self.task, EXIT_WORLD_SIZE, problem, self.settings.run_dir)

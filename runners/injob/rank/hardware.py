@@ -12,6 +12,7 @@ import re
 import sys
 
 from ...contract import failure_kinds as kinds
+from ...contract.failure_kinds import FailureKind
 from ...contract.nvidia import DRIVER, driver_version
 from ...contract.run_files import read
 from ...contract.versions import older
@@ -39,7 +40,7 @@ def cpu_problem(level: str, host: str) -> Problem | None:
         "try: nodes with a newer CPU (--constraint, --partition)",
     ]
     text = f"the CPU of {host} is too old for the Horovod in the image"
-    return Problem(kinds.CPU, text, {"evidence": evidence})
+    return Problem(FailureKind.CPU, text, {"evidence": evidence})
 
 
 def driver_problem(
@@ -90,7 +91,9 @@ def _no_library(why_not: str, driver: str, host: str, requested: bool) -> Proble
 
 
 def _explained(reason: str, text: str, evidence: str, remedy: str) -> Problem:
-    return Problem(kinds.DRIVER, text, {"reason": reason, "evidence": [evidence, f"try: {remedy}"]})
+    return Problem(
+        FailureKind.DRIVER, text, {"reason": reason, "evidence": [evidence, f"try: {remedy}"]}
+    )
 
 
 def loading_error(library: str) -> str:

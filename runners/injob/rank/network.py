@@ -15,7 +15,7 @@ import signal
 import socket
 from collections.abc import MutableMapping, Sequence
 
-from ...contract import failure_kinds as kinds
+from ...contract.failure_kinds import FailureKind
 from ...contract.interfaces import LOOPBACK, InterfaceAddress, addresses_of, resolve, source_towards
 from ..problems import Problem
 from .reports import Inbox
@@ -174,7 +174,7 @@ def foreign_listener(held: socket.socket) -> Problem | None:
         f"another user of the node listens on port {port}, which runner held for this job "
         "(MASTER_PORT, TF_CONFIG): ranks that connect would reach a foreign process"
     )
-    return Problem(kinds.PORT_TAKEN, text, {"port": port})
+    return Problem(FailureKind.PORT_TAKEN, text, {"port": port})
 
 
 def listeners(port: int) -> set[int]:

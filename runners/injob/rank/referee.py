@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
-from ...contract import failure_kinds as kinds
 from ...contract import node_use, run_files, use_summary
 from ...contract.enums import GATED
 from ...contract.exit_codes import EXIT_DIFFERENT, EXIT_WORLD_SIZE
+from ...contract.failure_kinds import FailureKind
 from ...contract.world_causes import ON_PURPOSE, why_several
 from .. import records
 from ..one_model import weight_causes, weight_reports
@@ -210,14 +210,14 @@ class Referee:
         cause, remedy = weight_causes.cause_of(verdict, framework, facts)
         fields = {"parameter": verdict.parameter, "cause": cause, "remedy": remedy}
         remedy = f"{remedy}\n  {ON_PURPOSE}"
-        problem = Problem(kinds.DIFFERENT_WEIGHTS, verdict.text, fields)
+        problem = Problem(FailureKind.DIFFERENT_WEIGHTS, verdict.text, fields)
         self._pronounce(EXIT_DIFFERENT, problem, cause, remedy)
 
     def _refuse(self, framework: str, verdict: WorldVerdict) -> None:
         tasks = self.settings.task.size
         text = f"{tasks} tasks were started, but not one {framework} world: {verdict.why}"
         fields = {"tasks": tasks, "world": verdict.size, "framework": framework, "why": verdict.why}
-        problem = Problem(kinds.SEVERAL_WORLDS, text, fields)
+        problem = Problem(FailureKind.SEVERAL_WORLDS, text, fields)
         self._pronounce(EXIT_WORLD_SIZE, problem, *why_several(framework))
 
     def _pronounce(self, code: int, problem: Problem, cause: str, remedy: str) -> None:

@@ -11,9 +11,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
 from ...contract.exit_codes import EXIT_NOT_FOUND, EXIT_STOPPED, EXIT_WORLD_SIZE
+from ...contract.failure_kinds import FailureKind
 from ...contract.rank_command import is_python
 from .. import problems
 from ..problems import RendezvousError
@@ -100,7 +100,7 @@ def _prepared(task: Task, options: ShimOptions, session: RendezvousSession | Non
         place = session.master_address()
     except RendezvousError as error:
         needed = options.ours or options.tf_config or options.agent
-        if needed or error.problem.kind == kinds.PORT_TAKEN:
+        if needed or error.problem.kind == FailureKind.PORT_TAKEN:
             raise
         print(f"runner: warning: MASTER_ADDR is not set: {error.problem.text}", flush=True)
         return options.command
@@ -172,7 +172,9 @@ def _run_python(command: list[str], settings: GateSettings) -> int:
         problem = problems.of_exception(1, error, lines)
         # Where hvd.init() failed the parent explains it.
         known = ProcessGroup.HOROVOD not in frameworks.gate().calling and record(1, problem)
-        if not (known and problem.kind == kinds.PEER_LOST and _another_tells(settings.run_dir)):
+        if not (
+            known and problem.kind == FailureKind.PEER_LOST and _another_tells(settings.run_dir)
+        ):
             print(*lines, sep="\n", file=sys.stderr, flush=True)
         return 1
     frameworks.gate().ended()

@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
 from ...contract.exit_codes import EXIT_STOPPED, EXIT_WORLD_SIZE
+from ...contract.failure_kinds import FailureKind
 from ...contract.run_files import STOPPED
 from ..problems import Problem, RendezvousError, of_process, problem_of
 from ..processes import end_tree, end_with, waited_code
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from .rendezvous.session import RendezvousSession
 
 EXIT_FAILED = 1
-IN_INIT = Problem(kinds.IN_INIT, "it exited in hvd.init()")
+IN_INIT = Problem(FailureKind.IN_INIT, "it exited in hvd.init()")
 # A thread of C++, such as one of torch's Gloo, that Python 3.13 and older ends on its way out
 # (github.com/python/cpython/issues/87135): DDP scripts end so now and then, all their work done.
 ABORTED = "terminate called without an active exception"
-ENDED = Problem(kinds.ENDED_WITH_OTHERS, "ended because another rank had failed")
+ENDED = Problem(FailureKind.ENDED_WITH_OTHERS, "ended because another rank had failed")
 
 
 def supervise(task: Task, options: ShimOptions, folder: Temporary) -> int:

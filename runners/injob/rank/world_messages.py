@@ -9,8 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...contract import failure_kinds as kinds
 from ...contract.enums import Controller, ProcessGroup
+from ...contract.failure_kinds import FailureKind
 from ...contract.world_causes import why_alone
 from ..problems import Problem
 from . import failures
@@ -73,7 +73,7 @@ def never_formed(
     why = why_no_mpi(settings.task) if by_mpi else why_alone(alone, imports)
     text = f"it created no process group of the {ranks} ranks that were started"
     fields = {"tasks": ranks, "alone": list(alone), "imports": list(imports)}
-    return explained(settings, what, why), Problem(kinds.NO_WORLD_FORMED, text, fields)
+    return explained(settings, what, why), Problem(FailureKind.NO_WORLD_FORMED, text, fields)
 
 
 def explained(settings: GateSettings, message: str, why: tuple[str, str]) -> str:

@@ -16,6 +16,7 @@ from typing import Optional
 from ...contract import failure_kinds as kinds
 from ...contract import run_files
 from ...contract.exit_codes import EXIT_NOT_STAGED, EXIT_NOT_VERIFIED
+from ...contract.failure_kinds import FailureKind
 from ...contract.log_text import human_size
 from .. import records
 
@@ -65,7 +66,7 @@ def record_failure(staged: "str", message: "str", code: "int") -> None:
     if os.path.basename(above) != "code":
         return  # not a copy in a run's folder
     path = run_files.failure_path(os.path.dirname(above), f"{staged}-{host()}")
-    which = kinds.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else kinds.NOT_STAGED
+    which = FailureKind.IMAGE_CHANGED if code == EXIT_NOT_VERIFIED else FailureKind.NOT_STAGED
     facts = {"version": kinds.VERSION, "kind": which, "rank": None, "size": None, "host": host()}
     facts.update(exit_code=code, message=message, time=time.time(), what=staged)
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from runners.contract.failure_kinds import FailureKind
 from runners.core.command_line import Given
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
@@ -63,7 +64,7 @@ class Rank:
     def problem(self, log: str) -> Problem:
         """Return what the shim makes of its end."""
         if self.kind:
-            return Problem(self.kind, self.text, dict(self.fields))
+            return Problem(FailureKind(self.kind), self.text, dict(self.fields))
         if self.error is not None:
             return problems.of_exit(self.code, self.error, guessed=self.guessed)
         if self.exception:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from runners.contract import failure_kinds as kinds
+from runners.contract.failure_kinds import FailureKind
 from runners.core.command_line import CommandLine
 from runners.core.errors import SystemFault
 from runners.core.job_record import JobState, Status
@@ -33,8 +34,8 @@ GOOD_FIELDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(kinds.KINDS))
-def test_a_field_of_another_form_is_damage(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", FailureKind)
+def test_a_field_of_another_form_is_damage(tmp_path: Path, kind: FailureKind) -> None:
     """A record may be another user's: whatever it holds, it is explained or named as damaged."""
     paths, job = made(tmp_path, "")
     of_kind = {name: GOOD_FIELDS.get(name, "x") for name in kinds.KINDS[kind]}
@@ -42,7 +43,7 @@ def test_a_field_of_another_form_is_damage(tmp_path: Path, kind: str) -> None:
     assert explain(paths, job, FAILED).id
     file = paths.failures / "rank-0.json"
     good = json.loads(file.read_text())
-    for name in good if kind == kinds.EXIT else of_kind:  # the others are of every kind
+    for name in good if kind == FailureKind.EXIT else of_kind:  # the others are of every kind
         wrong: list[Any] = [None, 1.5, "x", [], {}, [1], ["x"], [[1]], [[0, "n0", 1]]]
         for value in wrong:
             file.write_text(json.dumps({**good, name: value}))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.contract import failure_kinds as kinds
+from runners.contract.failure_kinds import FailureKind
 from runners.explain.first_failure import as_logged, without_ignored
 from runners.explain.judge import PATTERNS
 from runners.explain.read_facts import facts
@@ -22,7 +22,7 @@ from .test_signatures import log_of
 )
 def test_an_error_of_its_own_in_the_same_words_is_not_a_followers(error: str) -> None:
     horovods = type("HorovodInternalError", (RuntimeError,), {})(error)
-    assert problems.of_exception(1, horovods, []).kind == kinds.EXCEPTION
+    assert problems.of_exception(1, horovods, []).kind == FailureKind.EXCEPTION
 
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n'

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runners.contract import failure_kinds as kinds
+from runners.contract.failure_kinds import FailureKind
 from runners.core.command_line import CommandLine, Given
 from runners.core.model import BindMount
 from runners.core.trainer import Trainer
@@ -37,7 +37,7 @@ NO_STEP = "srun: error: Unable to create step for job 42: Invalid argument\n"
 UNSET = "unset APPTAINER_BIND APPTAINER_BINDPATH SINGULARITY_BIND SINGULARITY_BINDPATH && "
 TORCHRUN = ("--nproc-per-node=2", "/w/t.py", "--lr", "1")
 OWN_SIZE = Problem(
-    kinds.WORLD_SIZE, "m", {"tasks": 4, "world": 2, "framework": "torch.distributed"}
+    FailureKind.WORLD_SIZE, "m", {"tasks": 4, "world": 2, "framework": "torch.distributed"}
 )
 
 
@@ -107,7 +107,7 @@ CASES: Mapping[str, tuple[str, Problem | None, dict[str, Any], dict[str, str], s
     ),
     "image": (
         "",
-        Problem(kinds.IMAGE_CHANGED, "m", {"what": "image"}),
+        Problem(FailureKind.IMAGE_CHANGED, "m", {"what": "image"}),
         {"settings": (Given("image", "mine"),)},
         {"image": "mine"},
         "runner verify mine && the same command once more",

@@ -108,7 +108,8 @@ def test_a_sentence_names_what_there_is() -> None:
     for entry in ENTRIES:
         patterns = (entry.match, *(line.pattern for line in entry.when.line))
         groups = {name for pattern in patterns for name in re.compile(pattern).groupindex}
-        known = OF_FACTS | groups | {*kinds.KINDS.get(entry.when.kind, ())}
+        kind = entry.when.kind
+        known = OF_FACTS | groups | {*(kinds.KINDS[kind] if kind else ())}
         texts = " ".join((entry.cause, entry.advice, entry.first, *map(str, entry.change.values())))
         wrong += [
             f"{entry.id}: {word}" for word in re.findall(r"\{(\w+)\}", texts) if word not in known

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.contract import failure_kinds as kinds
 from runners.contract.enums import Controller
 from runners.contract.exit_codes import EXIT_WORLD_SIZE
+from runners.contract.failure_kinds import FailureKind
 from runners.injob import task
 from runners.injob.rank import gate, reports, trainer_command, world_messages, world_watch
 from runners.injob.rank.gate_settings import GateSettings
@@ -125,7 +125,7 @@ def test_a_smaller_world_ends_with_82(
     assert f"2 ranks were started, but {framework} has world size 1" in out
     assert remedy in out
     assert "trained on" not in out
-    assert kinds.WORLD_SIZE in recorded(tmp_path)
+    assert FailureKind.WORLD_SIZE in recorded(tmp_path)
 
 
 def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_without_any_world_a_green_end_is_a_failure(tmp_path: Path) -> None:
     assert code == EXIT_WORLD_SIZE
     assert "created no process group of the 2 ranks: it ran alone" in out
     assert "runner launch --no-gate" in out
-    assert kinds.NO_WORLD_FORMED in recorded(tmp_path)
+    assert FailureKind.NO_WORLD_FORMED in recorded(tmp_path)
 
 
 def test_no_gate_lets_independent_ranks_be(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_ranks_that_tasks_start_themselves_are_one_world_or_the_job_fails(
     assert said in out
     assert out.count("one world of 4 ranks (") == (code == 0)
     if code:
-        assert kinds.SEVERAL_WORLDS in recorded(tmp_path)
+        assert FailureKind.SEVERAL_WORLDS in recorded(tmp_path)
         assert "runner launch --ntasks-per-node N ... train.py" in out
 
 

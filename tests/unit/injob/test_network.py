@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import runners.injob.rank
-from runners.contract import failure_kinds as kinds
 from runners.contract.enums import ProcessGroup
+from runners.contract.failure_kinds import FailureKind
 from runners.injob.rank import network, reports
 from tests import ras_server
 
@@ -58,7 +58,7 @@ def test_who_listens_is_read_from_the_kernels_table(
     problem = network.foreign_listener(held)
     assert (problem is not None) == taken
     if problem:
-        assert (problem.kind, problem.fields) == (kinds.PORT_TAKEN, {"port": port})
+        assert (problem.kind, problem.fields) == (FailureKind.PORT_TAKEN, {"port": port})
         assert f"another user of the node listens on port {port}" in problem.text
 
 
@@ -150,5 +150,5 @@ def test_a_stranger_on_the_port_ends_the_job_with_that_cause(tmp_path: Path, the
     assert code != 0
     assert time.monotonic() - began < 15
     record = json.loads((tmp_path / "failures" / "rank-0.json").read_text())
-    assert record["kind"] == kinds.PORT_TAKEN, out
+    assert record["kind"] == FailureKind.PORT_TAKEN, out
     assert "another user of the node listens on port" in out

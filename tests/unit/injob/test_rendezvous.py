@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from runners.contract import failure_kinds as kinds
 from runners.contract import interfaces
+from runners.contract.failure_kinds import FailureKind
 from runners.contract.interfaces import InterfaceAddress, is_loopback, own_addresses
 from runners.injob.problems import Problem, RendezvousError
 from runners.injob.rank import network
@@ -50,7 +50,7 @@ def address(number: int) -> bytes:
 
 
 def nobody(places: Sequence[tuple[str, int]]) -> Problem:
-    return Problem(kinds.RENDEZVOUS, "rank 0 on n1 did not answer")
+    return Problem(FailureKind.RENDEZVOUS, "rank 0 on n1 did not answer")
 
 
 def endpoint(

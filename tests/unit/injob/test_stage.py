@@ -251,7 +251,15 @@ def test_a_dangling_link_is_named(folder: Path, source: Path) -> None:
 def test_the_helper_is_python_of_2016() -> None:
     """Enterprise systems in use have 3.6 as the node's own Python."""
     shared = ("__init__", "__main__", "own_folder", "processes", "records", "ssh", "temporary")
-    contract = ("__init__", "exit_codes", "failure_kinds", "log_text", "parts", "run_files")
+    contract = (
+        "__init__",
+        "enums",
+        "exit_codes",
+        "failure_kinds",
+        "log_text",
+        "parts",
+        "run_files",
+    )
     paths = [Path(injob.HERE, f"{name}.py") for name in shared]
     paths += [Path(unsquashfs.__file__).with_name(f"{name}.py") for name in contract]
     for path in (*paths, Path(unsquashfs.__file__), *Path(injob.HERE, STAGE).glob("*.py")):

@@ -18,6 +18,7 @@ import pytest
 import runners.injob.rank
 from runners.contract import failure_kinds as kinds
 from runners.contract.exit_codes import EXIT_WORLD_SIZE
+from runners.contract.failure_kinds import FailureKind
 from runners.core import job_record
 from runners.explain import read_facts
 from runners.injob import problems, processes, task
@@ -180,7 +181,7 @@ def test_shim_stops_a_world_of_the_wrong_size(tmp_path: Path) -> None:
     assert "trained alone" not in out
     # The other was ended, or was as fast
     blamed = read_facts.failures(job_record.JobPaths(tmp_path))[0]
-    assert (blamed.exit_code, blamed.kind) == (EXIT_WORLD_SIZE, kinds.WORLD_SIZE)
+    assert (blamed.exit_code, blamed.kind) == (EXIT_WORLD_SIZE, FailureKind.WORLD_SIZE)
     assert blamed.fields == {"tasks": 2, "world": 1, "framework": "Horovod"}
 
 

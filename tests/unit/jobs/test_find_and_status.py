@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.contract import failure_kinds as kinds
+from runners.contract.failure_kinds import FailureKind
 from runners.core import job_record, shell
 from runners.core.job_record import Job, JobPaths, JobState, Status
 from runners.core.model import SchedulerName
@@ -62,7 +62,9 @@ def test_blame_goes_to_the_first_that_did_not_merely_follow(tmp_path: Path) -> N
     leave(paths, 0, 10.0, words("HorovodInternalError: Connection reset by peer"))
     leave(paths, 1, 10.1, words("ValueError: boom"))
     leave(paths, 2, 9.0, problems.of_process(143, []), 143)
-    leave(paths, 3, 9.5, Problem(kinds.NOT_MET, "rank 1@n1 ended", {"ended": [[1, "n1"]]}), 82)
+    leave(
+        paths, 3, 9.5, Problem(FailureKind.NOT_MET, "rank 1@n1 ended", {"ended": [[1, "n1"]]}), 82
+    )
     first = read_facts.first(paths, job_record.load(paths))
     assert str(first) == "rank 1@n1: exit code 1: ValueError: boom"
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Callable
 
-from ....contract import failure_kinds as kinds
+from ....contract.failure_kinds import FailureKind
 from ....contract.interfaces import LOOPBACK, own_addresses
 from ...problems import Problem, RendezvousError
 from ...task import Task
@@ -50,7 +50,9 @@ class Endpoint:
             f"{self.task.host} has no interface {' or '.join(self.interfaces)} with an address; "
             f"it has: {', '.join(map(str, usable)) or 'none but loopback'}"
         )
-        raise RendezvousError(kinds.NO_INTERFACE, text, wanted=list(self.interfaces), usable=names)
+        raise RendezvousError(
+            FailureKind.NO_INTERFACE, text, wanted=list(self.interfaces), usable=names
+        )
 
     def _listen(self) -> None:
         task = self.task
@@ -85,7 +87,7 @@ class Endpoint:
             f"started, or no way leads there (tried: {tried or 'no address is known'})"
         )
         fields = {**NOBODY_ABSENT, "unreached": [[0, self.task.first_host]]}
-        return Problem(kinds.NOT_MET, text, fields)
+        return Problem(FailureKind.NOT_MET, text, fields)
 
     def gloo(self, hub: Connection) -> dict[str, str]:
         """Return Gloo's interface and address; empty where other hosts' connections must tell.

@@ -14,7 +14,7 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from ....contract import failure_kinds as kinds
+from ....contract.failure_kinds import FailureKind
 from ....contract.interfaces import LOOPBACK
 from ...problems import Problem
 from .. import network
@@ -135,10 +135,10 @@ class Hub:
         before = self.table.members.get(rank)
         if size != self.table.size:
             text = f"rank {rank}@{host} counts {size} ranks, rank 0 {self.table.size}"
-            self._fail(Problem(kinds.RENDEZVOUS, text), connection)
+            self._fail(Problem(FailureKind.RENDEZVOUS, text), connection)
         elif before is not None:
             text = f"there are two ranks {rank}: on {before.host} and on {host}"
-            self._fail(Problem(kinds.RENDEZVOUS, text), connection)
+            self._fail(Problem(FailureKind.RENDEZVOUS, text), connection)
         else:
             connection.rank = rank
             self.ranks[rank] = connection
@@ -162,7 +162,7 @@ class Hub:
         elif problem := self._death():
             self._fail(problem)
         elif self.table.complete and (families := self.table.families()):
-            self._fail(Problem(kinds.RENDEZVOUS, families))
+            self._fail(Problem(FailureKind.RENDEZVOUS, families))
         elif self.table.complete:
             self._go()
 
@@ -178,7 +178,7 @@ class Hub:
         if not any(member.ended for member in self.table.members.values()):
             return None
         fields = {**self.table.absent(), "late": [], "silent": []}
-        return Problem(kinds.NOT_MET, self.table.missing("ended"), fields)
+        return Problem(FailureKind.NOT_MET, self.table.missing("ended"), fields)
 
     def _go(self) -> None:
         members = self.table.members
@@ -247,7 +247,7 @@ class Hub:
         if self.waiting_since is not None and now - self.waiting_since > self.endpoint.seconds:
             text = self.table.missing("silent", "late", "ended")
             text = f"after {self.endpoint.seconds:.0f} s {text}"
-            self._fail(Problem(kinds.NOT_MET, text, self.table.absent()))
+            self._fail(Problem(FailureKind.NOT_MET, text, self.table.absent()))
         elif now - max(self.warned, since) > max(WARN_SECONDS, self.warned - since):
             self.warned = now
             late = self.table.missing(*(("silent", "late", "ended") if waits else ("silent",)))

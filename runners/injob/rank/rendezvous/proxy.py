@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Callable
 
-from ....contract import failure_kinds as kinds
+from ....contract.failure_kinds import FailureKind
 from ....contract.interfaces import LOOPBACK
 from ...problems import Problem, problem_of
 from . import connections, hub_state, protocol
@@ -220,7 +220,7 @@ class Proxy:
         if connection is self.link.hub and not self.problem:
             before = "" if self.met else " before all had met"
             fields = {**NOBODY_ABSENT, "ended": [[0, ""]]}
-            self.problem = Problem(kinds.NOT_MET, f"rank 0 ended{before}", fields)
+            self.problem = Problem(FailureKind.NOT_MET, f"rank 0 ended{before}", fields)
 
 
 class Link:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ....contract import failure_kinds as kinds
+from ....contract.failure_kinds import FailureKind
 from ....contract.interfaces import LOOPBACK
 from ...problems import RendezvousError
 from ...task import Task
@@ -144,7 +144,7 @@ class RendezvousSession(Endpoint):
         )
         if not self.named or self.named.startswith("127."):
             text = f"{problem}: correct it in /etc/hosts, or use MPI"
-            raise RendezvousError(kinds.MISLEADING_NAME, text, interface=interface)
+            raise RendezvousError(FailureKind.MISLEADING_NAME, text, interface=interface)
         self.say(f"runner: warning: {problem}")
 
 
@@ -161,7 +161,8 @@ def _answered(port: int, prefix: str, name: str, body: str = "") -> tuple[Any, d
     """Return the hub's answer, None without one, and Gloo's interface and address here."""
     answer: dict[str, Any] = json.loads(_request(port, "GET", prefix + name, body.encode()))
     if problem := answer["problem"]:
-        raise RendezvousError(problem["kind"], problem["text"], **problem["fields"])
+        kind = FailureKind(problem["kind"])
+        raise RendezvousError(kind, problem["text"], **problem["fields"])
     return answer["answer"], answer["gloo"]
 
 
