@@ -46,7 +46,7 @@ found = {n: glob.glob(f"{os.getcwd()}/runs/*/profile/rank-{n}/*.json")[0] for n 
 analysis = TraceAnalysis(trace_files=found)
 names = analysis.t.symbol_table.get_sym_table()
 for rank, trace in sorted(analysis.t.traces.items()):
-    events = {names[each] for each in trace["name"]}
+    events = {names[number] for number in trace["name"]}
     print("rank", rank, "convolutions", any("convolution" in name for name in events))
 print("steps", len(analysis.get_profiler_steps()))
 """

@@ -57,11 +57,11 @@ said["why"] = [why.what, str(why.fix)]
 try:
     failed.result()
 except runners.JobFailed as error:
-    said["failed"] = [error.what, error.evidence, [str(each) for each in error.remedies]]
+    said["failed"] = [error.what, error.evidence, [str(remedy) for remedy in error.remedies]]
 try:
     runners.launch("train.py", **settings, controller="mpi", mpi="none")
 except runners.RunnerError as error:
-    said["refused"] = [type(error).__name__, error.what, [str(each) for each in error.remedies]]
+    said["refused"] = [type(error).__name__, error.what, [str(remedy) for remedy in error.remedies]]
 try:
     runners.launch("train.py", imagee=image)
 except runners.UsageError as error:

@@ -85,7 +85,8 @@ def raises(id: str, *remedies: str) -> Iterator[pytest.ExceptionInfo[RunnerError
     """Expect an error with this id, whose first remedies are these."""
     with pytest.raises(RunnerError) as caught:
         yield caught
-    assert told(caught.value)[: 1 + len(remedies)] == (id, *remedies)
+    found = told(caught.value)[: 1 + len(remedies)]
+    assert found == (id, *remedies), found
 
 
 @contextmanager

@@ -42,7 +42,7 @@ print("LISTENS", flush=True)
 while True:
     _, (_, port) = sock.accept()
     lines = [line.split() for line in open("/proc/net/tcp")]
-    print("UID", *(one[7] for one in lines if one[1].endswith(f":{port:04X}")), flush=True)
+    print("UID", *(line[7] for line in lines if line[1].endswith(f":{port:04X}")), flush=True)
 """
 HELLO = """
 import os

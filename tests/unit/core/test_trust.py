@@ -86,7 +86,7 @@ def test_it_does_not_stop_what_launches_nothing_by_it(folder: Path, give_away: S
     give_away(folder / "runner.toml")
     with pytest.warns(UserWarning, match="runner.toml is not read: .*") as told:
         assert config.load({}, os.environ, strict=False).get("nodes") == 1
-    assert f"try: runner config trust {folder}" in str(told[0].message)
+    assert f"try: runner config trust {folder}" in sentences.said(str(told[0].message))
 
 
 def test_a_link_of_another_user_is_refused(folder: Path, give_away: Shift) -> None:

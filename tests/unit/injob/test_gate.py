@@ -418,7 +418,7 @@ env = dict(os.environ, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE=str(count), MAS
 command = [sys.executable, "-u", sys.argv[-1]]
 ranks = range(node * count, (node + 1) * count)
 started = [subprocess.Popen(command, env=dict(env, RANK=str(rank))) for rank in ranks]
-sys.exit(max(one.wait() for one in started) and 1)
+sys.exit(max(agent.wait() for agent in started) and 1)
 """
 
 

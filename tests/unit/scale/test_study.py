@@ -61,18 +61,15 @@ def test_a_trainer_of_ones_own_needs_a_rate_in_its_result_only(tmp_path: Path) -
     assert (found.unit, found.rate, found.ranks, found.epoch_seconds) == ("tokens", 5000, 4, None)
 
 
-@pytest.mark.parametrize(
-    ("epochs", "result", "told"),
-    [(1, {"samples_per_s": None}, "nothing is left of 1 epoch after"), (3, None, "no result.json")],
-)
+@pytest.mark.parametrize(("epochs", "result"), [(1, {"samples_per_s": None}), (3, None)])
 def test_what_tells_no_speed_says_why(
-    tmp_path: Path, epochs: int, result: dict[str, None] | None, told: str
+    tmp_path: Path, epochs: int, result: dict[str, None] | None
 ) -> None:
     run = JobPaths(tmp_path / "run")
     leave(run, 0, epochs, **(result or {}))
     if result is None:
         run.result.unlink()
-    with pytest.raises(measure.NotMeasured, match=told):
+    with sentences.refuses(measure.NotMeasured):
         measure.read(run, 1, "", 1, drop=1)
 
 
