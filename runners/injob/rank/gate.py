@@ -23,6 +23,7 @@ from ..one_model.weights import END
 from ..problems import Problem, RendezvousError
 from . import failures, reports, world_messages
 from .gate_settings import GateSettings
+from .reports import ReportState
 
 GLOO_WITH_GPUS = (
     "runner: warning: the job has GPUs, but torch.distributed uses gloo: communication goes "
@@ -62,7 +63,7 @@ class Gate:
 
     def called(self, framework: str) -> None:
         self.calling.add(framework)
-        self._tell(framework, reports.CALLED)
+        self._tell(framework, ReportState.CALLED)
 
     def meet(self) -> None:
         """Wait for the other ranks, before Horovod's init and after the slow imports."""
@@ -93,7 +94,7 @@ class Gate:
             self.refuse(framework, size, rank, self.settings.ranks)
         self.world = max(self.world, (rank, size), key=lambda world: world[1])
         self.exchanges.others = self.exchanges.others or framework == ProcessGroup.MPI
-        self._tell(framework, reports.FORMED, rank=rank, size=size, by=by)
+        self._tell(framework, ReportState.FORMED, rank=rank, size=size, by=by)
         if not self.settings.check and rank == 0 and size > 1 and framework not in self.told:
             self.told.add(framework)
             print(world_messages.formed(size, self.settings.ranks, by), file=sys.stderr, flush=True)
@@ -103,7 +104,7 @@ class Gate:
         self.report_last_weights()
         for do in self.at_end:
             do()
-        self._tell("", reports.ENDED, imports=imported())
+        self._tell("", ReportState.ENDED, imports=imported())
 
     def report_weights(self, **fields: Any) -> None:
         """Tell the shim of an optimizer's weights, or that this process is in no process group."""
@@ -112,10 +113,10 @@ class Gate:
             fields.pop("names", None)
         fields["may_differ"] = fields.get("may_differ") or self.exchanges.sent or self.may_differ
         if size > 1:
-            self._tell("", reports.WEIGHTS, rank=rank, size=size, **fields)
+            self._tell("", ReportState.WEIGHTS, rank=rank, size=size, **fields)
         elif self.settings.ranks > 1 and fields.get("steps"):
             steps, rank, ranks = fields["steps"], self.task.rank, self.settings.ranks
-            self._tell("", reports.WEIGHTS, rank=rank, size=ranks, step=END, outside=steps)
+            self._tell("", ReportState.WEIGHTS, rank=rank, size=ranks, step=END, outside=steps)
 
     def report_last_weights(self) -> None:
         for watch in self.watches:
@@ -131,7 +132,7 @@ class Gate:
 
     def alone(self, framework: str) -> None:
         """Note a group of some ranks, or of one: no fault where another group has all."""
-        self._tell(framework, reports.ALONE)
+        self._tell(framework, ReportState.ALONE)
 
     def refuse(self, framework: str, size: int, rank: int, right: int, why: str = "") -> None:
         """Say that a world has the wrong size, and end this process."""
@@ -147,12 +148,12 @@ class Gate:
 
     def _end(self, framework: str, problem: Problem) -> None:
         failures.record(self.task, EXIT_WORLD_SIZE, problem, self.settings.run_dir)
-        self._tell(framework, reports.WRONG)
+        self._tell(framework, ReportState.WRONG)
         sys.stdout.flush()
         # Not sys.exit: a trainer's `except` must not carry on in a world that is not one.
         os._exit(EXIT_WORLD_SIZE)
 
-    def _tell(self, framework: str, state: str, **fields: Any) -> None:
+    def _tell(self, framework: str, state: ReportState, **fields: Any) -> None:
         reports.tell(*self.settings.inbox, framework, state, process=os.getpid(), **fields)
 
 

@@ -25,7 +25,7 @@ from ..one_model.weights import LAST_TRACED, WeightResult, WeightsVerdict
 from ..problems import Problem
 from . import failures, reports, world_messages
 from .gate_settings import GateSettings
-from .reports import Inbox, RankReport
+from .reports import Inbox, RankReport, ReportState
 from .worlds import Membership, State, WorldVerdict, judge
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Referee:
 
     def tell_use(self, fields: Mapping[str, Any]) -> None:
         """Report what this rank has used so far; rank 0 writes the reports of all to a file."""
-        self._send(RankReport(reports.USE, fields=fields))
+        self._send(RankReport(ReportState.USE, fields=fields))
         if not self.settings.task.rank:
             self._keep_use()
 
@@ -94,7 +94,7 @@ class Referee:
         if self.code:
             return
         self.poll()
-        self._send(RankReport(reports.ENDED), last=True)
+        self._send(RankReport(ReportState.ENDED), last=True)
         if self.settings.task.rank:
             return
         check = self.settings.check
@@ -159,13 +159,13 @@ class Referee:
                 self._heard(sender, report)
 
     def _heard(self, task: int, report: RankReport) -> None:
-        if report.state == reports.ENDED:
+        if report.state == ReportState.ENDED:
             self.gone.add(task)
-        elif report.state == reports.USE:
+        elif report.state == ReportState.USE:
             self.used[task] = report.fields
-        elif report.state == reports.FORMED:
+        elif report.state == ReportState.FORMED:
             self._formed(task, report)
-        elif report.state == reports.WEIGHTS:
+        elif report.state == ReportState.WEIGHTS:
             self.weights.hear(report.fields)
             if report.fields["step"] == LAST_TRACED:
                 self._judge_weights(over=False)

@@ -19,22 +19,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...contract.enums import GATED
+from ...contract.enums import GATED, WordEnum
 
-# States. ALONE is a world of one that may be by the way: importing mpi4py forms it.
-CALLED, FORMED, WRONG, ALONE = "called", "formed", "wrong", "alone"
-# The trainer itself, and no framework, has ended well, and Python is on its way out.
-ENDED = "ended"
-WEIGHTS = "weights"  # of an optimizer (weights.py)
-# A rank's shim tells rank 0's what its trainer used (usage).
-USE = "use"
-STATES = (CALLED, FORMED, WRONG, ALONE, ENDED, WEIGHTS, USE)
 LONGEST = 1 << 18
 TOKEN = 16  # bytes
 SO_ATTACH_FILTER = 26  # asm-generic/socket.h; the socket module lacks it
 INSTRUCTION = struct.Struct("=HBBI")  # linux/filter.h, sock_filter: code, jump if true, if not, k
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 WHOLE = 0xFFFFFFFF  # bytes to keep
+
+
+class ReportState(WordEnum):
+    """What a report says of a process, or of its framework."""
+
+    CALLED = "called"
+    FORMED = "formed"
+    WRONG = "wrong"
+    ALONE = "alone"  # a world of one that may be by the way: importing mpi4py forms it
+    # The trainer itself, and no framework, has ended well, and Python is on its way out.
+    ENDED = "ended"
+    WEIGHTS = "weights"  # of an optimizer (weights.py)
+    # A rank's shim tells rank 0's what its trainer used (usage).
+    USE = "use"
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class RankReport:
     The inbox adds `entering` to FORMED: how many of the task's processes are still in that init.
     """
 
-    state: str
+    state: ReportState
     framework: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -69,7 +75,7 @@ class Inbox:
         _drop_others(self.sock, token)  # before it has a name to send to
         self.sock.bind(f"\0{self.name}")
         self.sock.setblocking(False)
-        self.last: dict[str, str] = {}
+        self.last: dict[str, ReportState] = {}
         self.formed: set[str] = set()
         self.entering: set[tuple[str, Any]] = set()
         self.ended = False
@@ -79,16 +85,16 @@ class Inbox:
     @property
     def wrong(self) -> bool:
         """Whether a process has ended for a world of another size."""
-        return WRONG in self.last.values()
+        return ReportState.WRONG in self.last.values()
 
     @property
     def alone(self) -> list[str]:
         """The frameworks that created a process group of one rank."""
-        return sorted(name for name, state in self.last.items() if state == ALONE)
+        return sorted(name for name, state in self.last.items() if state == ReportState.ALONE)
 
     def waits_in(self, framework: str) -> bool:
         """Whether the trainer called this framework's init, and it has not returned."""
-        return self.last.get(framework) == CALLED
+        return self.last.get(framework) == ReportState.CALLED
 
     def read(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -103,22 +109,22 @@ class Inbox:
         return reports
 
     def _heard(self, report: RankReport) -> None:
-        caller = (report.framework, report.fields.get("process"))
-        if report.state == CALLED:
+        state, caller = report.state, (report.framework, report.fields.get("process"))
+        if state == ReportState.CALLED:
             self.entering.add(caller)
         else:
             self.entering.discard(caller)
-        if report.state == FORMED:
+        if state == ReportState.FORMED:
             self.formed.add(report.framework)
             entering = sum(framework == report.framework for framework, _ in self.entering)
             report = replace(report, fields={**report.fields, "entering": entering})
-        if report.state in (FORMED, WEIGHTS):
+        if state in (ReportState.FORMED, ReportState.WEIGHTS):
             self.unread.append(report)
-        if report.state == ENDED:
+        if state == ReportState.ENDED:
             self.ended = True
             self.imports = [str(name) for name in report.fields.get("imports", ())]
-        elif report.state != WEIGHTS and self.last.get(report.framework) != WRONG:
-            self.last[report.framework] = report.state
+        elif state != ReportState.WEIGHTS and self.last.get(report.framework) != ReportState.WRONG:
+            self.last[report.framework] = state
 
 
 def parse(data: bytes) -> RankReport | None:
@@ -128,11 +134,11 @@ def parse(data: bytes) -> RankReport | None:
         state, framework = value.pop("state"), value.pop("framework")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    known = state in STATES and framework in ("", *GATED)
-    return RankReport(state, framework, value) if known else None
+    known = state in ReportState.words() and framework in ("", *GATED)
+    return RankReport(ReportState(state), framework, value) if known else None
 
 
-def tell(name: str, token: str, framework: str, state: str, **fields: Any) -> None:
+def tell(name: str, token: str, framework: str, state: ReportState, **fields: Any) -> None:
     """Send a state to the shim's Inbox; a shim that has ended need not know."""
     data = bytes.fromhex(token) + RankReport(state, framework, fields).as_text().encode()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -14,6 +14,7 @@ from runners.injob.rank import reports
 from runners.injob.rank.rendezvous import connections, protocol, proxy
 from runners.injob.rank.rendezvous.connections import Connection
 from runners.injob.rank.rendezvous.protocol import HEAD, Frame, Opening
+from runners.injob.rank.reports import ReportState
 
 from .test_rendezvous import World, together
 
@@ -40,9 +41,9 @@ def test_an_odd_report_changes_nothing(data: bytes) -> None:
     token = bytes.fromhex(inbox.token)
     send(inbox, token + data)
     send(inbox, token)
-    reports.tell(inbox.name, inbox.token, ProcessGroup.HOROVOD, reports.CALLED)
+    reports.tell(inbox.name, inbox.token, ProcessGroup.HOROVOD, ReportState.CALLED)
     inbox.read()
-    assert inbox.last == {ProcessGroup.HOROVOD: reports.CALLED}
+    assert inbox.last == {ProcessGroup.HOROVOD: ReportState.CALLED}
     assert not inbox.ended
 
 
@@ -53,7 +54,7 @@ def test_a_flood_of_strange_datagrams_delays_nobody() -> None:
         sock.setblocking(False)  # a full queue would be an error
         for _ in range(100_000):
             sock.sendto(b"x" * 40, f"\0{inbox.name}")
-    reports.tell(inbox.name, inbox.token, ProcessGroup.TORCH, reports.FORMED)
+    reports.tell(inbox.name, inbox.token, ProcessGroup.TORCH, ReportState.FORMED)
     inbox.read()
     assert inbox.formed == {ProcessGroup.TORCH}
 

@@ -20,6 +20,7 @@ from runners.contract.failure_kinds import FailureKind
 from runners.injob import task
 from runners.injob.rank import gate, reports, trainer_command, world_messages, world_watch
 from runners.injob.rank.gate_settings import GateSettings
+from runners.injob.rank.reports import ReportState
 
 from ..programs import program
 from . import shim
@@ -273,9 +274,10 @@ def test_ranks_that_tasks_start_themselves_are_one_world_or_the_job_fails(
 def test_a_report_tells_how_many_processes_of_its_task_are_to_follow() -> None:
     """Two ranks of worlds of their own fit together, until the others are heard."""
     inbox = reports.Inbox()
-    for state, process in (("called", 1), ("called", 2), ("formed", 2), ("formed", 1)):
+    called, formed = ReportState.CALLED, ReportState.FORMED
+    for state, process in ((called, 1), (called, 2), (formed, 2), (formed, 1)):
         reports.tell(inbox.name, inbox.token, "torch.distributed", state, process=process)
-    reports.tell(inbox.name, inbox.token, "mpi4py", reports.CALLED, process=3)
+    reports.tell(inbox.name, inbox.token, "mpi4py", ReportState.CALLED, process=3)
     inbox.read()
     assert [report.fields["entering"] for report in inbox.unread_reports()] == [1, 0]
 
@@ -340,19 +342,22 @@ def test_message_for_another_launcher(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("", "no process group was initialized after 2 min"),
-        (reports.CALLED, "waits for the other ranks, after 2 min in torch.distributed"),
-        (reports.FORMED, ""),
+        (None, "no process group was initialized after 2 min"),
+        (ReportState.CALLED, "waits for the other ranks, after 2 min in torch.distributed"),
+        (ReportState.FORMED, ""),
     ],
 )
 def test_a_late_world_is_told_once_while_the_trainer_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, said: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    state: ReportState | None,
+    said: str,
 ) -> None:
     settings = GateSettings(task.read("srun", FIRST), Controller.NONE, "", ("", ""), (0, ""), False)
     inbox = reports.Inbox()
     if state:
         reports.tell(inbox.name, inbox.token, "torch.distributed", state)
-        reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", reports.WRONG)
+        reports.tell(inbox.name, "00" * reports.TOKEN, "mpi4py", ReportState.WRONG)
     inbox.read()
     watch = world_watch.WorldWatch(settings, inbox)
     watch.poll()

@@ -16,6 +16,7 @@ import runners.injob.rank
 from runners.contract.enums import ProcessGroup
 from runners.contract.failure_kinds import FailureKind
 from runners.injob.rank import network, reports
+from runners.injob.rank.reports import ReportState
 from tests import ras_server
 
 from . import shim
@@ -79,7 +80,7 @@ def test_once_a_world_is_formed_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
     inbox = reports.Inbox()
     watch = network.PortWatch(0, network.hold_port(), inbox)
     assert watch.needed
-    reports.tell(inbox.name, inbox.token, ProcessGroup.TORCH, reports.FORMED)
+    reports.tell(inbox.name, inbox.token, ProcessGroup.TORCH, ReportState.FORMED)
     inbox.read()
     monkeypatch.setattr(network, "listeners", lambda port: {os.geteuid() + 1})
     assert not watch.needed

@@ -12,7 +12,7 @@ from runners.injob import task
 from runners.injob.rank import reports
 from runners.injob.rank.gate_settings import GateSettings
 from runners.injob.rank.referee import Referee
-from runners.injob.rank.reports import Inbox
+from runners.injob.rank.reports import Inbox, ReportState
 
 from .srun_environment import SRUN
 
@@ -28,4 +28,4 @@ def test_a_rank_leaves_only_when_its_last_report_has_arrived(check: bool) -> Non
     ((text, last),) = told
     report = reports.parse(text.encode())
     assert report is not None
-    assert (report.state, last) == (reports.ENDED, True)
+    assert (report.state, last) == (ReportState.ENDED, True)
