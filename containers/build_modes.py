@@ -36,7 +36,7 @@ SECONDS = 60
 NONE_WORKS = """\
 no way to build images works here for {user}.
 {evidence}
-An administrator can change that with one command:
+What changes that:
   {command}
 Or use a finished image: runner pull --help"""
 # Settings of the kernel on user namespaces: the value that is in the way, and a better one.
@@ -152,13 +152,23 @@ def settings() -> dict[str, str]:
 
 
 def remedy(settings_now: Mapping[str, str], user: str) -> str:
-    """The one command that an administrator has to run."""
+    """What to do: mostly the one command that an administrator has to run."""
     for name, value, wanted in OBSTACLES:
         if settings_now.get(name) == value:
             return f"sudo sysctl -w {name}={wanted}"
+    if not _may_make_namespaces():
+        return "leave this container or chroot, in which no user namespace can be made"
     if shutil.which("newuidmap") is None:
         return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"
     return f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+
+
+def _may_make_namespaces() -> bool:
+    """Whether the kernel lets this process make one: not in a chroot (clone(2)), nor by seccomp."""
+    if shutil.which("unshare") is None:
+        return True
+    done = subprocess.run(["unshare", "--user", "true"], capture_output=True)
+    return done.returncode == 0
 
 
 def needs_emulation(wanted: str) -> bool:

@@ -49,7 +49,8 @@ REASONS = {
         project/test_makefile project/test_races project/test_without_root""",
     "a program is asked that answers, is another version, or is not there": """
         cli/test_compare cli/test_plan cli/test_trainer_words doctor/test_command doctor/test_job
-        images/test_metadata images/test_oci_image launching/test_at_once planning/test_gpu
+        containers/test_machine images/test_metadata images/test_oci_image
+        launching/test_at_once planning/test_gpu
         schedulers/test_schedulers schedulers/test_slurm_answers schedulers/test_slurm_submit
         sites/test_new""",
     "this rule is tried": """

@@ -128,6 +128,19 @@ def test_the_administrators_command_fits_the_obstacle(name: str, value: str, men
     assert build_modes.remedy({name: value}, "ada") == f"sudo sysctl -w {name}={mended}"
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(0, "sudo usermod --add-subuids"), (1, "leave this container or chroot")]
+)
+def test_where_no_namespace_can_be_made_more_ids_do_not_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
+    for name, text in (("unshare", f"exit {code}"), ("newuidmap", "")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert build_modes.remedy({}, "ada").startswith(remedy)
+
+
 MOUNTS = r"""/dev/vda / ext4 rw 0 0
 server:/home /home nfs4 rw,relatime 0 0
 mgs:/l /home/my\040images lustre rw 0 0
