@@ -53,6 +53,8 @@ class StepStarter:
     def __init__(self, nodes: "list[str]", enter: "str", step: "list[str]") -> None:
         self.nodes, self.enter, self.step = nodes, enter, step
         self.running: set[subprocess.Popen[bytes]] = set()
+        self.starting = threading.Lock()  # held until a step that was started is among those
+        self.over = False
         slurms = ("SLURM_", "SRUN_", "SBATCH_", "PMI_")
         self.env = {n: v for n, v in os.environ.items() if n in CLUSTER or not n.startswith(slurms)}
         self.job = os.environ.get("SLURM_JOB_ID", "")
@@ -65,7 +67,9 @@ class StepStarter:
         _thread(self._take, listener)
 
     def end(self) -> None:
-        """End the steps that run: srun ends its step on SIGTERM."""
+        """End the steps that run, and start no more: srun ends its step on SIGTERM."""
+        with self.starting:
+            self.over = True
         end(list(self.running), SECONDS_TO_END)
 
     def _take(self, listener: "socket.socket") -> None:
@@ -110,10 +114,13 @@ class StepStarter:
 
     def _run(self, argv: "list[str]", streams: "list[int]", connection: "socket.socket") -> "int":
         stdin, stdout, stderr = streams
-        process = subprocess.Popen(
-            argv, env=self.env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
-        )
-        self.running.add(process)
+        with self.starting:
+            if self.over:
+                raise EOFError(ENDED)
+            process = subprocess.Popen(
+                argv, env=self.env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+            self.running.add(process)
         _thread(_end_with, process, connection)
         code = process.wait()
         self.running.discard(process)

@@ -127,6 +127,18 @@ def test_what_runs_there_ends_with_ssh_and_with_the_shell(tmp_path: Path, ending
         time.sleep(0.02)
 
 
+def test_no_step_starts_once_the_command_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    starter = ssh.StepStarter(["n2"], "enter", ["touch", "started"])
+    starter.listen("socket")
+    starter.end()
+    assert ssh.ask(["socket", "n2", "true"]) == ssh.SSH_FAILED
+    assert ssh.ENDED in capsys.readouterr().err
+    assert not Path("started").exists()
+
+
 def test_a_signal_goes_on_to_the_command(tmp_path: Path) -> None:
     script = f"trap 'exit 5' TERM; echo > {tmp_path}/begun; while :; do sleep 0.05; done"
     with subprocess.Popen(around(tmp_path, "bash", "-c", script)) as process:

@@ -22,12 +22,12 @@ from ..plans import planned
 from ..programs import program
 from .test_render import IMAGE, SITE, SPEC
 
-LONG_AGO = 1_700_000_000
+LONG_AGO = "@1700000000"
 # A rank has failed; `writes` says that another one saves.
 SRUN = """#!/bin/bash
 case "$*" in *" tidy") exit ;; esac
 mkdir -p failures; echo {{}} > failures/rank-1.json; echo > starts.jsonl
-find . -type f -exec touch -d @{old} {{}} +
+find . -type f -exec touch -d {written} {{}} +
 for i in {{1..{tenths}}}; do
   {writes}
   sleep 0.1
@@ -41,9 +41,16 @@ def warned(seconds: int = 1, **changes: Any) -> Plan:
     return planned(SPEC, replace(SITE, profile=profile), **changes, image=IMAGE)
 
 
-def ended(folder: Path, plan: Plan, writes: str, tenths: int, code: int = 7) -> tuple[int, str]:
+def ended(
+    folder: Path,
+    plan: Plan,
+    writes: str,
+    tenths: int,
+    code: int = 7,
+    written: str = LONG_AGO,
+) -> tuple[int, str]:
     """Run the job's script; return its exit code and what it printed."""
-    text = SRUN.format(old=LONG_AGO, writes=writes, tenths=tenths, code=code)
+    text = SRUN.format(written=written, writes=writes, tenths=tenths, code=code)
     program(folder / "bin" / "srun", text)
     done = subprocess.run(
         ["bash", "-c", render.render(plan, JobPaths(folder), "/")],
@@ -71,7 +78,7 @@ def test_it_is_left_alone_while_anything_is_written(tmp_path: Path) -> None:
 
 
 def test_a_step_that_ends_by_itself_leaves_no_word(tmp_path: Path) -> None:
-    assert ended(tmp_path, warned(300), "", 1, code=0) == (0, "")
+    assert ended(tmp_path, warned(300), "", 1, code=0, written="now") == (0, "")
 
 
 @pytest.mark.parametrize(
