@@ -118,7 +118,12 @@ class StepStarter:
             if self.over:
                 raise EOFError(ENDED)
             process = subprocess.Popen(
-                argv, env=self.env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+                argv,
+                env=self.env,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
             )
             self.running.add(process)
         _thread(_end_with, process, connection)
