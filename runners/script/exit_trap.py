@@ -88,9 +88,11 @@ ranks=$!
 # Not in `wait`: of a child that ends there as a signal comes, bash may lose the exit code.
 exec {{idle}}<> <(:)
 while kill -0 "$ranks" 2> /dev/null; do read -rt {look} -u "$idle"; done
-# A signal ends `wait` early, and bash 5.2 may say so twice: two answers that agree are true.
+# A signal ends `wait` early with a code above 128, and bash 5.2 may give it twice: two waits that
+# agree are right. In POSIX mode the second wait for a child would not know it.
+set +o posix
 last=
-until wait "$ranks"; code=$?; [ "$code:$warned" = "$last:" ]; do
+until wait "$ranks"; code=$?; [ "$code" -le 128 ] || [ "$code:$warned" = "$last:" ]; do
   last=${{warned:-$code}} warned=
 done
 {watched}\

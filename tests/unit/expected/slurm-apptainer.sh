@@ -83,9 +83,11 @@ disown "$watch"  # not waited for: a signal that ends `wait` may lose the end of
 # Not in `wait`: of a child that ends there as a signal comes, bash may lose the exit code.
 exec {idle}<> <(:)
 while kill -0 "$ranks" 2> /dev/null; do read -rt 0.2 -u "$idle"; done
-# A signal ends `wait` early, and bash 5.2 may say so twice: two answers that agree are true.
+# A signal ends `wait` early with a code above 128, and bash 5.2 may give it twice: two waits that
+# agree are right. In POSIX mode the second wait for a child would not know it.
+set +o posix
 last=
-until wait "$ranks"; code=$?; [ "$code:$warned" = "$last:" ]; do
+until wait "$ranks"; code=$?; [ "$code" -le 128 ] || [ "$code:$warned" = "$last:" ]; do
   last=${warned:-$code} warned=
 done
 kill "$watch" 2> /dev/null
