@@ -47,6 +47,9 @@ OBSTACLES = (
 )
 # --fakeroot takes subordinate ids or a root-mapped namespace; without it Apptainer may use proot.
 FLAGS: tuple[tuple[str, ...], ...] = (("--fakeroot",), ())
+MOUNTS = Path("/proc/self/mountinfo")
+ROOT_MOUNT = re.compile(r"^(?:\S+ ){4}/ ", re.MULTILINE)  # proc(5): the fifth field
+OF_CONTAINERS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # Docker's and Podman's
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 EMULATION = "apt-get install qemu-user-static binfmt-support (as root), or build on such a machine"
 
@@ -66,7 +69,7 @@ class Mode:
 
 
 def choose(environ: Mapping[str, str]) -> Mode:
-    """The first way that works. Refused, with the command for an administrator, if none does."""
+    """The first way that works. Refused, with what changes that, if none does."""
     failed = []
     for flags in FLAGS:
         mode, answer = attempt(flags, environ)
@@ -156,19 +159,22 @@ def remedy(settings_now: Mapping[str, str], user: str) -> str:
     for name, value, wanted in OBSTACLES:
         if settings_now.get(name) == value:
             return f"sudo sysctl -w {name}={wanted}"
-    if not _may_make_namespaces():
+    if _confined():
         return "leave this container or chroot, in which no user namespace can be made"
     if shutil.which("newuidmap") is None:
         return "sudo apt-get install uidmap    (on RPM systems: sudo dnf install shadow-utils)"
     return f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
 
 
-def _may_make_namespaces() -> bool:
-    """Whether the kernel lets this process make one: not in a chroot (clone(2)), nor by seccomp."""
+def _confined() -> bool:
+    """Whether a container or chroot is seen, and no namespace can be made: clone(2), seccomp."""
+    mounts = MOUNTS.read_text() if MOUNTS.is_file() else ""
+    chroot = bool(mounts) and not ROOT_MOUNT.search(mounts)
+    if not chroot and not any(sign.exists() for sign in OF_CONTAINERS):
+        return False
     if shutil.which("unshare") is None:
-        return True
-    done = subprocess.run(["unshare", "--user", "true"], capture_output=True)
-    return done.returncode == 0
+        return False
+    return subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode != 0
 
 
 def needs_emulation(wanted: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
@@ -155,10 +156,12 @@ def keras_2(facts: Facts) -> Remedy | None:
     """
     where = user_line(facts)
     file = Path(where[1]) if where else None
-    if file and file.is_file():
-        for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
-            if KERAS_3.match(line):
-                return change(first=f"{EDITOR} +{number} {quote(str(file))}")
+    text = ""
+    with contextlib.suppress(OSError):  # it may be gone, or another user's
+        text = file.read_text("utf-8", "replace") if file and file.is_file() else ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if KERAS_3.match(line):
+            return change(first=f"{EDITOR} +{number} {quote(str(file))}")
     return None if LEGACY_KERAS in facts.plan.env else change(env=f"{LEGACY_KERAS}=1")
 
 

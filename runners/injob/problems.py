@@ -34,6 +34,11 @@ class Problem:
     text: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of_data(cls, value: Mapping[str, Any]) -> Problem:
+        """Return the problem that another rank sent as JSON."""
+        return cls(FailureKind(value["kind"]), value["text"], value["fields"])
+
 
 class RendezvousError(Exception):
     """The ranks could not meet; `problem` says which of them is missing, and where."""

@@ -68,8 +68,9 @@ class StepStarter:
 
     def end(self) -> None:
         """End the steps that run, and start no more: srun ends its step on SIGTERM."""
-        with self.starting:
-            self.over = True
+        self.over = True
+        if self.starting.acquire(timeout=SECONDS_TO_END):  # srun may hang on its file system
+            self.starting.release()
         end(list(self.running), SECONDS_TO_END)
 
     def _take(self, listener: "socket.socket") -> None:

@@ -44,7 +44,7 @@ def plan(
     here = named_site.find(flags, None, problems=problems)
     name, words, named = trainer, tuple(args), None
     if not name:
-        named = _image_first(flags, here, dry_run, listener)
+        named = _image_first(flags, here, dry_run, listener, bool(problems.found))
         name = default_trainer.of(named.image)
         listener.tell(f"no trainer given: {name}, {default_trainer.ABOUT}")
     unknown = Trainer(name, None, None, words, program=name, typed=name), None
@@ -126,7 +126,7 @@ def _recorded(image: ImageInfo, unread: bool, listener: Listener) -> Recorded:
 
 
 def _image_first(
-    flags: Mapping[str, Any], here: Site, dry_run: bool, listener: Listener
+    flags: Mapping[str, Any], here: Site, dry_run: bool, listener: Listener, refused: bool
 ) -> NamedImage:
     """Return the image before there is a trainer; what is wrong with it is told with the plan.
 
@@ -134,7 +134,7 @@ def _image_first(
     """
     settings = config.load(flags, os.environ, None, here.profile)
     resources = request.resources(settings, True, Problems())
-    return named_image.find(settings, resources, here, dry_run, listener)
+    return named_image.find(settings, resources, here, dry_run, listener, refused)
 
 
 def _solved(case: Case, runtime: RuntimeName) -> Plan:

@@ -1,4 +1,4 @@
-"""Why unit tests start processes; a file without a reason here may start none.
+"""Why unit tests start processes; a file without a reason here may start none by `subprocess`.
 
 A test with a process takes 20 to 200 ms of the CPU, one without some 5.
 """

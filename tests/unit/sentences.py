@@ -31,6 +31,7 @@ EXPLAINED = "\n# What explain says\n\n"
 USED = re.compile(r"\bsentences\.(told|ids|raises|said|refuses)\(")  # by each module that compares
 TESTS = ("tests/unit/*/test_*.py", "addons/*/tests/**/test_*.py")
 ON_THE_PAGE = "tests/unit/explain/test_cases.py::test_all_that_is_said_is_on_one_page"
+SHORT = re.compile(r"[\w.,:<> =+-]{1,60}\]")  # the name of a test's case, after the bracket
 VARYING = {  # from one run of the tests to the next, or from one machine to another
     "FOLDER": re.compile(r"/[^\s']*/pytest-of-[^/]+/pytest-\d+/(popen-gw\d+/)?[^/:\s']*\w"),
     "local-NUMBER": re.compile(r"\blocal-\d+(-\d+)?"),  # a job of this machine, by its process
@@ -60,8 +61,9 @@ def said(text: str) -> str:
     """Return a text without an id; it has to be on the page, below the name of the test."""
     file, _, test = os.environ["PYTEST_CURRENT_TEST"].partition("::")
     module = Path(file).with_suffix("")
-    name = test.partition("[")[0].partition(" ")[0]
-    _expect(f"{module.parent.name}/{module.name}: {name}", text)
+    name, _, case = test.rpartition(" (")[0].partition("[")
+    case = f"[{case}" if SHORT.fullmatch(case) else ""
+    _expect(f"{module.parent.name}/{module.name}: {name}{case}", text)
     return text
 
 

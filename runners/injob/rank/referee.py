@@ -232,7 +232,7 @@ class Referee:
         if self.code:
             return
         self.code, task = int(value["code"]), self.settings.task
-        problem = Problem(**value["problem"])
+        problem = Problem.of_data(value["problem"])
         what = f"runner: rank {task.name}: {problem.text}"
         words = world_messages.explained(self.settings, what, (value["cause"], value["remedy"]))
         print(words + "\n", end="", flush=True)

@@ -121,6 +121,7 @@ def test_a_file_that_cannot_be_the_base_is_refused(kind: str, tmp_path: Path) ->
         with pytest.raises(UsageError) as caught:  # with words of Python's as the evidence
             base_image.find(f"{kind}:{tmp_path}/{name}", "amd64")
         assert caught.value.diagnosis.id == "base-unusable"
+        assert "no image is in it that" in str(caught.value)
         (remedy,) = map(str, caught.value.remedies)
         assert remedy == base_image.SAVE[kind].format(file=name)
 

@@ -128,12 +128,26 @@ def test_the_administrators_command_fits_the_obstacle(name: str, value: str, men
     assert build_modes.remedy({name: value}, "ada") == f"sudo sysctl -w {name}={mended}"
 
 
+WHOLE = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+CHROOT = "90 22 0:5 / /proc rw - proc proc rw\n"
+MORE_IDS = "sudo usermod --add-subuids"
+
+
 @pytest.mark.parametrize(
-    ("code", "remedy"), [(0, "sudo usermod --add-subuids"), (1, "leave this container or chroot")]
+    ("mounts", "code", "remedy"),
+    [
+        (WHOLE, 0, MORE_IDS),
+        (WHOLE, 1, MORE_IDS),  # newuidmap may be allowed to
+        (CHROOT, 0, MORE_IDS),
+        (CHROOT, 1, "leave this container or chroot"),
+    ],
 )
 def test_where_no_namespace_can_be_made_more_ids_do_not_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, code: int, remedy: str
 ) -> None:
+    (tmp_path / "mountinfo").write_text(mounts)
+    monkeypatch.setattr(build_modes, "MOUNTS", tmp_path / "mountinfo")
+    monkeypatch.setattr(build_modes, "OF_CONTAINERS", ())
     for name, text in (("unshare", f"exit {code}"), ("newuidmap", "")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)

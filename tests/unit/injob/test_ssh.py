@@ -131,7 +131,7 @@ def test_no_step_starts_once_the_command_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a socket's path is short
-    starter = ssh.StepStarter(["n2"], "enter", ["touch", "started"])
+    starter = ssh.StepStarter(["n2"], "enter", ["sh", "-c", "touch started"])
     starter.listen("socket")
     starter.end()
     assert ssh.ask(["socket", "n2", "true"]) == ssh.SSH_FAILED

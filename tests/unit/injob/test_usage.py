@@ -224,7 +224,7 @@ def test_the_shim_counts_what_a_trainer_counts_itself(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "use.json").read_text())
     (node,) = record["nodes"]
     assert (node["host"], node["ranks"]) == (os.uname().nodename, 2)
-    assert node["cpu_seconds"] == pytest.approx(sum(cpu for cpu, _ in own), rel=0.25)
+    assert node["cpu_seconds"] == pytest.approx(sum(cpu for cpu, _ in own), abs=0.15)
     assert node["memory_peak_bytes"] == pytest.approx(sum(peak for _, peak in own), rel=0.1)
     assert node["gpus"] is None
     assert record["sampler_share"] < 0.02

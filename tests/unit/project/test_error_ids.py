@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests import diagnoses
-from tests.unit.sentences import EXPLAINED, PAGE
+from tests.unit.sentences import EXPLAINED, PAGE, ROOT, TESTS
 
 # The same fault in more than one module.
 SHARED = {"cancel-failed", "image-not-given", "job-not-running", "job-refused", "slurm-silent"}
@@ -42,3 +42,16 @@ def test_what_is_on_the_page_of_sentences_is_still_said() -> None:
     known = {*diagnoses.ids(), *diagnoses.error_ids()}
     assert len(said) > 50
     assert said <= known, "python3 -m tests.unit.sentences"
+
+
+def test_each_test_that_the_page_names_is_there() -> None:
+    errors = PAGE.read_text(encoding="utf-8").partition(EXPLAINED)[0]
+    titles = re.findall(r"^(\w+)/(test_\w+): (test_\w+)", errors, re.MULTILINE)
+    gone = []
+    for room, module, test in titles:
+        files = [file for kind in TESTS for file in ROOT.glob(kind) if file.stem == module]
+        files = [file for file in files if file.parent.name == room]
+        if not any(f"def {test}(" in file.read_text(encoding="utf-8") for file in files):
+            gone.append((room, module, test))
+    assert titles
+    assert not gone, "python3 -m tests.unit.sentences"

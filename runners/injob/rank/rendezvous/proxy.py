@@ -181,7 +181,7 @@ class Proxy:
 
     def _heard(self, frame: Frame) -> None:
         if frame.name == protocol.PROBLEM:
-            self.problem = Problem(**json.loads(frame.value))
+            self.problem = Problem.of_data(json.loads(frame.value))
         elif frame.name == protocol.VERDICT:
             self.link.endpoint.deliver(None, frame.value)
         else:

@@ -119,7 +119,10 @@ class RendezvousSession(Endpoint):
         return servers
 
     def tell(self, text: str, last: bool = False) -> None:
-        """Send a text to rank 0's shim; a `last` one has arrived on return. Raises OSError."""
+        """Send a text to rank 0's shim. Raises OSError.
+
+        A `last` one has arrived on return, unless rank 0 has ended or is nowhere to be found.
+        """
         self._put(protocol.LAST if last else protocol.TELL, text)
 
     def decide(self, text: str) -> None:
