@@ -117,8 +117,8 @@ def test_a_smaller_world_ends_with_82(
     file = str(tmp_path / "train.py")
     call = f"import subprocess, sys; sys.exit(subprocess.call(['{sys.executable}', '{file}']) != 0)"
     command = () if how == "file" else (sys.executable, "-c", call)
-    # A slow rank may have no place in the world any more: the other has ended the job.
-    late = "except KeyError: __import__('os')._exit(1)"
+    # A slow rank may have no place in the world any more: the other has ended, and so does the job.
+    late = "except KeyError: __import__('time').sleep(5); __import__('os')._exit(1)"
     lines = trainer.replace(chr(10), chr(10) + "  ")
     text = f"try:\n  {lines}\n{late}\nfinally: print('trained on')"
     code, out = run(tmp_path, text, command=command)
