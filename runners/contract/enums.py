@@ -5,6 +5,12 @@ The Python of a node's own imports it too, which may be 3.6.
 
 from enum import Enum
 
+TYPE_CHECKING = False  # without an import of typing's, which would cost each rank's start
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Word = TypeVar("Word", bound="WordEnum")
+
 
 class WordEnum(str, Enum):
     """One of a closed set of words, as they are typed."""
@@ -15,6 +21,11 @@ class WordEnum(str, Enum):
     @classmethod
     def words(cls) -> "tuple[str, ...]":
         return tuple(member.value for member in cls)
+
+    @classmethod
+    def of(cls: "type[Word]", word: "object") -> "Word | None":
+        """Return the member that is this word, None where none is."""
+        return next((member for member in cls if member.value == word), None)
 
 
 class Controller(WordEnum):

@@ -227,8 +227,7 @@ class ImageInfo:
     @property
     def mpi(self) -> MpiFlavour | None:
         """Whose MPI is in it; None for none, and where that is not known."""
-        name = self.fact("mpi.flavour")
-        return MpiFlavour(name) if name in MpiFlavour.words() else None
+        return MpiFlavour.of(self.fact("mpi.flavour"))
 
     def fact(self, name: str) -> str:
         """Return a fact such as "mpi.version", "" when unknown and "none" when not in the image."""

@@ -140,13 +140,12 @@ def _to_blame(failure: Failure) -> tuple[bool, bool, float]:
 
 
 def _failure(path: Path, record: dict[str, Any]) -> Failure:
-    version, word = record.get("version", 0), record.get("kind", "")
+    version, kind = record.get("version", 0), FailureKind.of(record.get("kind"))
     if version > kinds.VERSION:
         raise SystemFault(
             f"cannot read {path}: a newer runner wrote it (version {version})",
             id="failures-of-newer-version",
         )
-    kind = FailureKind(word) if word in FailureKind.words() else None
     of_kind = kinds.KINDS[kind] if kind else ()
     for name in (*OF_ALL, *of_kind):
         if name not in record and name in MAY_LACK:

@@ -46,7 +46,7 @@ def client(image: ImageInfo) -> PmiClient | None:
     """Return what the image's MPI speaks; None if unknown."""
     known = image.fact("pmi.client")
     if known:
-        return PmiClient(known) if known in PmiClient.words() else None
+        return PmiClient.of(known)
     if image.mpi is MpiFlavour.OPEN_MPI:
         return PmiClient.PMIX if image.fact("pmix.version") not in ("", "none") else None
     if image.mpi:

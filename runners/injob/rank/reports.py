@@ -131,11 +131,12 @@ def parse(data: bytes) -> RankReport | None:
     """Return the report in a datagram, None if there is none in it."""
     try:
         value = json.loads(data)
-        state, framework = value.pop("state"), value.pop("framework")
+        state, framework = ReportState.of(value.pop("state")), value.pop("framework")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    known = state in ReportState.words() and framework in ("", *GATED)
-    return RankReport(ReportState(state), framework, value) if known else None
+    if state is None or framework not in ("", *GATED):
+        return None
+    return RankReport(state, framework, value)
 
 
 def tell(name: str, token: str, framework: str, state: ReportState, **fields: Any) -> None:
