@@ -76,7 +76,11 @@ def _asked(name: str, question: Callable[[], ImageCheck]) -> ImageCheck:
     try:
         return question()
     except RunnerError as error:
-        return ImageCheck(**vars(error.diagnosis), name=name, state=FAIL)
+        return _failed(name, error)
+
+
+def _failed(name: str, error: RunnerError) -> ImageCheck:
+    return ImageCheck(**vars(error.diagnosis), name=name, state=FAIL)
 
 
 def _check(name: str, state: str, found: str, remedy: str = "") -> ImageCheck:
@@ -144,7 +148,7 @@ def _inside(image: Path, tell: Callable[[str], None]) -> Iterator[ImageCheck]:
         yield _build(image, labels, proven.built)
         yield _check("self-test", FAIL if proven.failure else PASS, proven.failure or proven.agreed)
     except RunnerError as error:
-        yield ImageCheck(**vars(error.diagnosis), name="runs", state=FAIL)
+        yield _failed("runs", error)
 
 
 def _labels(labels: dict[str, str], inside: dict[str, str]) -> ImageCheck:

@@ -22,6 +22,7 @@ from ..planning.case import Case
 from ..settings import config, request, trainers
 from ..sites import named_site
 from . import at_once, default_trainer, job_site, named_image
+from .job_site import JobSite
 from .named_image import NamedImage
 
 # A session that was forgotten holds its nodes no longer than this, unless one asks for more.
@@ -91,7 +92,16 @@ def plan_for(
     of_job = job_site.find(spec, here, named.runtime)
     problems.keep(of_job.problem)
     recorded = _recorded(named.image, dry_run or bool(problems.found), listener)
-    case = Case(
+    case = _case(settings, named, of_job, one_of_many)
+    case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
+    plan = _solved(case, named.runtime)
+    if problems.found:
+        raise at_once.error(problems.found, plan)
+    return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
+
+
+def _case(settings: config.Config, named: NamedImage, of_job: JobSite, one_of_many: bool) -> Case:
+    return Case(
         of_job.spec,
         of_job.site,
         {**settings.reasons(), **named.reasons},
@@ -100,11 +110,6 @@ def plan_for(
         one_of_many,
         settings,
     )
-    case = problems.of(_waiting, case, instead=case) if spec.resources.dependency else case
-    plan = _solved(case, named.runtime)
-    if problems.found:
-        raise at_once.error(problems.found, plan)
-    return replace(plan, verified_digest=recorded.digest, verified_stamp=recorded.stamp)
 
 
 def session(
